@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time, injectable so that a test moves it by hand. All values are milliseconds. */
+#pragma once
+
+#include <stdint.h>
+
+struct clock {
+    int64_t (*now_ms)(struct clock *c); /* monotonic; only differences mean something */
+};
+
+/* CLOCK_BOOTTIME of the kernel: goes on while the machine sleeps. Never NULL; shared. */
+struct clock *clock_system(void);
+
+static inline int64_t clock_now(struct clock *c)
+{
+    return c->now_ms(c);
+}
+
+/* Wall clock in milliseconds since 1970, for texts and API objects only. */
+int64_t clock_wall_ms(void);
+
+/* `wall_ms` as RFC 3339 in UTC, "2026-01-02T03:04:05Z"; the buffer needs 21 bytes. */
+void clock_rfc3339(int64_t wall_ms, char buf[static 21]);
