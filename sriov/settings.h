@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings of a VF as a user asks for them, the state that the kernel reports, and what differs.
+ * Pure but for vf_state_read().
+ */
+#pragma once
+
+#include "netlink/addr.h"
+#include "netlink/link.h"
+#include "sriov/sysroot.h"
+
+/* What can be asked. A setting that isn't in `set` is never written. */
+enum vf_setting {
+    VF_SET_MAC = 1 << 0,
+    VF_SET_VLAN = 1 << 1, /* id and QoS; id 0: none */
+    VF_SET_SPOOFCHK = 1 << 2,
+    VF_SET_TRUST = 1 << 3,
+    VF_SET_MTU = 1 << 4,
+    VF_SET_RATE = 1 << 5, /* max tx rate; 0: no limit */
+};
+
+struct vf_settings {
+    unsigned set; /* of enum vf_setting */
+    struct mac mac;
+    uint16_t vlan_id;
+    uint8_t vlan_qos;
+    bool spoofchk, trust;
+    uint32_t mtu;
+    uint32_t max_tx_mbps;
+};
+
+/* Takes from `over` what it sets; the rest of `base` stays. */
+void vf_settings_merge(struct vf_settings *base, const struct vf_settings *over);
+
+/* Where a VF is, and how. */
+struct vf_state {
+    char address[24]; /* PCI */
+    char pf_name[IFNAMSIZ];
+    int pf_ifindex;
+    bool pf_up;
+    uint32_t pf_mtu;
+    struct vf_info admin; /* the PF's list */
+    bool home; /* its netdev is in our network namespace; what follows is set only then */
+    int ifindex;
+    char name[IFNAMSIZ];
+    bool up, has_perm_mac;
+    struct mac mac, perm_mac; /* the VF's own side */
+    uint32_t mtu, min_mtu, max_mtu;
+    uint32_t promiscuity, allmulti;
+    VEC(char *) altnames;
+    ipnet_vec addrs; /* without link-local IPv6 */
+};
+
+void vf_state_done(struct vf_state *s);
+
+struct hw { /* the two seams to the hardware */
+    const struct sysroot *root;
+    struct nl_transport *nl; /* of the host's network namespace */
+};
+
+/*
+ * Reads both sides of VF `index` at `vf_address` of the PF at `pf_address`: two or three netlink
+ * requests and one sysfs look-up. A VF whose netdev isn't here is `home` false, which is success.
+ * -ENODEV if the PF's netdev or the VF itself is gone. Blocks.
+ */
+int vf_state_read(const struct hw *hw, const char *pf_address, const char *vf_address,
+                  unsigned index, struct vf_state *ret, struct err *e);
+
+/*
+ * Appends to `out` what keeps the state from being the wanted one, as "vlan: 0, want 100; ..." and
+ * returns how many settings differ. For a MAC both sides are compared: a VF whose own MAC isn't the
+ * PF's passes no packet although every setting reads well.
+ */
+unsigned vf_state_differs(const struct vf_state *s, const struct vf_settings *want,
+                          struct strbuf *out);
+
+/*
+ * As above for what "clean" means beyond settings: home, own MAC equal to the PF's entry unless
+ * that is zero, no addresses but link-local, neither promiscuous nor allmulti.
+ */
+unsigned vf_state_unclean(const struct vf_state *s, struct strbuf *out);
