@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An NRI plugin: connects to the runtime's socket, registers, and hands the sandbox and container
+ * events of nri.pkg.api.v1alpha1 to the main loop as plain structs. Reconnects by itself (0.5 to
+ * 10 s) after the runtime went, closed us, or was never there.
+ *
+ * A request has 2 s by default, and the runtime holds one lock over all of them: a handler answers
+ * at once or after short work, never waits. A late plugin is closed by the runtime and its call
+ * counts as success (fail-open), which is why callers check again at CreateContainer.
+ *
+ * Source: github.com/containerd/nri pkg/api/api.proto, pkg/net/multiplex, and ttrpc's PROTOCOL.md.
+ */
+#pragma once
+
+#include "base/loop.h"
+#include "base/str.h"
+
+struct nri;
+struct nri_call;
+
+struct nri_pod {
+    char *id; /* sandbox */
+    char *name, *uid, *namespace;
+    char *netns; /* path; NULL: the host's own */
+    uint32_t pid;
+};
+
+struct nri_container {
+    char *id, *sandbox_id, *name;
+    int state; /* 1 created, 2 paused, 3 running, 4 stopped, 0 unknown */
+};
+
+typedef VEC(struct nri_pod) nri_pod_vec;
+typedef VEC(struct nri_container) nri_container_vec;
+
+struct nri_env {
+    char *name, *value;
+};
+
+/* What CreateContainer may change; zero-initialised: nothing. */
+struct nri_adjust {
+    VEC(struct nri_env) env;
+};
+
+enum nri_event {
+    NRI_RUN_SANDBOX,
+    NRI_STOP_SANDBOX,
+    NRI_REMOVE_SANDBOX,
+    NRI_CREATE_CONTAINER,
+};
+
+struct nri_handlers {
+    /* Connected and registered (true), or lost (false, with the reason). */
+    void (*state)(bool connected, const char *text, void *data);
+    /* All that runs, once after each connection. Borrowed for the call. */
+    void (*synchronize)(const nri_pod_vec *pods, const nri_container_vec *containers, void *data);
+    /*
+     * An event that the runtime waits for. `container` is NULL but for CREATE_CONTAINER. Both are
+     * valid until the call is answered, exactly once, with nri_reply().
+     */
+    void (*event)(struct nri_call *call, enum nri_event ev, const struct nri_pod *pod,
+                  const struct nri_container *container, void *data);
+    void *data;
+};
+
+struct nri_config {
+    const char *socket; /* "/var/run/nri/nri.sock" */
+    const char *name;   /* "sriov-dra": also what required-plugins names */
+    const char *index;  /* "10": two digits, the order among plugins */
+};
+
+/* Starts connecting. The strings of `c` and the table `h` are copied. */
+int nri_new(struct loop *l, const struct nri_config *c, const struct nri_handlers *h,
+            struct nri **ret, struct err *e);
+
+/* Answers: `error` NULL is success; else the runtime fails the sandbox or container with it.
+ * `adjust` only for CREATE_CONTAINER, may be NULL. If the connection is gone meanwhile the answer
+ * is dropped. */
+void nri_reply(struct nri_call *call, const char *error, const struct nri_adjust *adjust);
+
+/* Milliseconds that the runtime gives a request (2000 until it has told). */
+int nri_request_timeout_ms(const struct nri *n);
+
+bool nri_connected(const struct nri *n);
+
+/* Closes; calls that weren't answered must not be answered any more. */
+void nri_free(struct nri *n);
+DEFINE_CLEANUP(struct nri, nri_free)
