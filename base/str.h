@@ -77,5 +77,9 @@ void *vec_grow(void *v, size_t *cap, size_t need, size_t size);
         &(vec)->v[(vec)->n++];                                                                     \
     })
 
+/*
+ * "+ 0" takes the qualifiers of a const vec off the pointer itself; an empty vec has no array, and
+ * arithmetic on NULL is undefined.
+ */
 #define vec_foreach(it, vec)                                                                       \
-    for (__typeof__((vec)->v) it = (vec)->v; it < (vec)->v + (vec)->n; it++)
+    for (__typeof__((vec)->v + 0) it = (vec)->v; it && it < (vec)->v + (vec)->n; it++)
