@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the API's ResourceSlices equal to what the node offers: watches its own slices, writes the
+ * difference one request after another, remembers its own writes, puts back what others delete or
+ * edit (with growing pauses, so that it isn't a fight), and notices what the server drops.
+ */
+#pragma once
+
+#include "driver/slices.h"
+#include "kube/api.h"
+
+struct publish;
+
+struct publish_config {
+    const char *driver, *node;
+    /* The server dropped skipNodeOperations (false) or keeps it (true); called on change only. */
+    void (*skip_kept)(bool kept, void *data);
+    /* Every wanted slice is in the API as sent; called each time that becomes true. */
+    void (*published)(unsigned slices, unsigned devices, int64_t generation, void *data);
+    void *data;
+};
+
+/* Starts watching. Copies the strings. */
+struct publish *publish_new(struct loop *l, struct api *a, const struct publish_config *c);
+void publish_free(struct publish *p);
+DEFINE_CLEANUP(struct publish, publish_free)
+
+/*
+ * What is to be there from now on; copied. `node_uid` may be NULL while the node isn't known, then
+ * nothing is written. Returns at once; writes follow after a short settle time.
+ */
+void publish_set(struct publish *p, const char *node_uid, const device_vec *devices);

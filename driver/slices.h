@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ResourceSlices of one pool: devices cut into slices, and what to write so that the API has them.
+ * Pure.
+ *
+ * Rules (k8s.io/api/resource/v1, dynamic-resource-allocation/resourceslice): at most 128 devices a
+ * slice, 64 where any is tainted; the scheduler takes the highest generation only, and only when as
+ * many slices of it exist as they say; a slice may change alone within a generation, but a device
+ * that moves between slices, or a slice that comes or goes, needs a new generation on all.
+ */
+#pragma once
+
+#include "driver/offer.h"
+
+struct slices_config {
+    const char *driver, *node;
+    const char *node_uid; /* for the owner reference; NULL: not known yet, none is set */
+};
+
+/* The wanted slices, without generation and count: names are "<node>-<driver>-<kind>-<n>". */
+typedef VEC(json_t *) json_vec;
+void json_vec_done(json_vec *v); /* drops a reference of each */
+
+/* An empty offer gives no slice at all. */
+void slices_wanted(const struct slices_config *c, const device_vec *devices, json_vec *ret);
+
+enum slice_verb { SLICE_CREATE, SLICE_UPDATE, SLICE_DELETE };
+
+struct slice_write {
+    enum slice_verb verb;
+    char *name;
+    char *uid, *resource_version; /* UPDATE, DELETE: of the slice that was seen: preconditions */
+    json_t *body;                 /* CREATE, UPDATE: the whole object */
+};
+typedef VEC(struct slice_write) slice_write_vec;
+void slice_write_vec_done(slice_write_vec *v);
+
+/*
+ * Compares what is wanted with what the API has (all slices of this driver and node, any
+ * generation) and gives the writes in order: updates, creations, deletions last, so that the old
+ * generation serves until the new is whole. Nothing to do gives none, also right after a restart.
+ */
+void slices_plan(const json_vec *wanted, const json_vec *existing, slice_write_vec *ret);
+
+/*
+ * Whether the server kept what was sent: everything sent is there, and nothing was added to it but
+ * what the server sets (metadata, a taint's timeAdded). *ret_skip_dropped tells whether
+ * skipNodeOperations was sent and is gone.
+ */
+bool slice_kept(const json_t *sent, const json_t *kept, bool *ret_skip_dropped);
