@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: `lab` is a running lab with the settings of the test's mark, e.g.
+@pytest.mark.lab(gates="DRAOptionalNodeOperations=false", nodes=2); `driver` is
+a driver in node1 that isn't started yet.
+
+A lab starts with the first test that wants it. Tests are sorted so that those
+of one setting come together, and one lab is up at a time.
+"""
+import pytest
+
+from lab import Driver, Lab, LabError
+
+
+def pytest_addoption(parser):
+    parser.addoption("--keep", action="store_true", help="leave the last lab up")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "lab(gates, kubelet_gates, nodes, vfs, memory): settings of the lab")
+
+
+def settings(item):
+    mark = item.get_closest_marker("lab")
+    return tuple(sorted(mark.kwargs.items())) if mark else ()
+
+
+def pytest_collection_modifyitems(items):
+    order = {}
+    for item in items:
+        order.setdefault(settings(item), len(order))
+    items.sort(key=lambda item: order[settings(item)])  # stable
+
+
+class Labs:
+    """The lab that is up, if any."""
+
+    def __init__(self):
+        self.settings = None
+        self.lab = None
+
+    def get(self, wanted):
+        if self.lab is None or wanted != self.settings:
+            self.close()
+            lab = Lab("e2e", **dict(wanted))
+            try:
+                lab.up()
+            except LabError:
+                lab.down()  # one with other settings, left by --keep
+                lab.up()
+            self.lab, self.settings = lab, wanted
+        return self.lab
+
+    def close(self):
+        if self.lab is not None:
+            lab, self.lab = self.lab, None
+            lab.down()
+
+
+@pytest.fixture(scope="session")
+def labs(pytestconfig):
+    pool = Labs()
+    yield pool
+    if not pytestconfig.getoption("--keep"):
+        pool.close()
+
+
+@pytest.fixture
+def lab(request, labs):
+    wanted = labs.get(settings(request.node))
+    request.node.lab_under_test = wanted
+    yield wanted
+    wanted.clean()
+
+
+@pytest.fixture
+def drivers(request, lab):
+    """A function that makes drivers: drivers(node="node1", name="driver"). All
+    are ended and forgotten after the test, once its pods are gone."""
+    made = []
+    request.node.drivers_under_test = made
+
+    def make(node="node1", name="driver", **kwargs):
+        driver = Driver(lab.nodes[node], name, **kwargs)
+        driver.log_path.unlink(missing_ok=True)
+        made.append(driver)
+        return driver
+
+    yield make
+    lab.clean()  # while a driver can still answer Unprepare
+    failed = getattr(request.node, "failed", True)
+    for driver in made:
+        driver.forget()
+    if failed:  # what it left behind is not for the next test
+        for node in lab.nodes.values():
+            node.vfs(int(lab.env["VFS"]))
+
+
+@pytest.fixture
+def driver(drivers):
+    return drivers()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.when == "call":
+        item.failed = report.failed
+    if report.failed:
+        for driver in getattr(item, "drivers_under_test", []):
+            report.sections.append((f"{driver.name}'s log, {driver.log_path}", driver.tail(40)))
+        under_test = getattr(item, "lab_under_test", None)
+        if under_test is not None:
+            report.sections.append(("lab", f"logs: {under_test.dir}/log {under_test.dir}/node*/log"))
