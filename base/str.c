@@ -81,6 +81,55 @@ char *str_chomp(char *s)
     return s;
 }
 
+/* Bytes of the sequence at `p`, 0 if it is invalid (RFC 3629: no overlong form, no surrogate). */
+static size_t utf8_len(const unsigned char *p)
+{
+    unsigned char low = 0x80, high = 0xbf;
+    size_t n;
+
+    if (*p < 0x80)
+        return 1;
+    if (*p >= 0xc2 && *p <= 0xdf)
+        n = 2;
+    else if (*p >= 0xe0 && *p <= 0xef)
+        n = 3;
+    else if (*p >= 0xf0 && *p <= 0xf4)
+        n = 4;
+    else
+        return 0;
+    if (*p == 0xe0)
+        low = 0xa0;
+    else if (*p == 0xed)
+        high = 0x9f;
+    else if (*p == 0xf0)
+        low = 0x90;
+    else if (*p == 0xf4)
+        high = 0x8f;
+    for (size_t i = 1; i < n; i++) {
+        if (p[i] < low || p[i] > high)
+            return 0;
+        low = 0x80;
+        high = 0xbf;
+    }
+    return n;
+}
+
+char *str_utf8(const char *s)
+{
+    char *copy = xstrdup(s);
+
+    for (char *p = copy; *p;) {
+        size_t n = utf8_len((unsigned char *)p);
+
+        if (n == 0) {
+            *p = '?';
+            n = 1;
+        }
+        p += n;
+    }
+    return copy;
+}
+
 int parse_u64(const char *s, int base, uint64_t max, uint64_t *ret)
 {
     char *end;

@@ -42,6 +42,12 @@ const char *str_skip(const char *s, const char *prefix);
 /* Removes white space at the end, in place; returns `s`. */
 char *str_chomp(char *s);
 
+/*
+ * A copy with each byte that isn't part of valid UTF-8 replaced by '?': a peer refuses a protobuf
+ * message or a JSON text whose strings aren't, and kernel texts and file names promise nothing.
+ */
+char *str_utf8(const char *s);
+
 /* Parses all of `s` as an unsigned number of `base` (0: as C does); -EINVAL, -ERANGE above max. */
 int parse_u64(const char *s, int base, uint64_t max, uint64_t *ret);
 

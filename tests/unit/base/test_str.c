@@ -75,13 +75,40 @@ static void test_chomp_and_skip(void **state)
     assert_null(str_skip("virt", "virtfn"));
 }
 
+static void test_utf8(void **state)
+{
+    static const struct {
+        const char *in, *out;
+    } cases[] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"\xc2\xa2 \xe2\x82\xac \xf0\x90\x8d\x88", "\xc2\xa2 \xe2\x82\xac \xf0\x90\x8d\x88"},
+        {"\xed\x9f\xbf\xf4\x8f\xbf\xbf", "\xed\x9f\xbf\xf4\x8f\xbf\xbf"},
+        {"a\x80z", "a?z"},            /* a continuation with no start */
+        {"a\xe2\x82", "a??"},         /* cut short by the end */
+        {"\xe2\x82z", "??z"},         /* cut short by a letter */
+        {"\xc0\xaf", "??"},           /* overlong */
+        {"\xe0\x9f\xbf", "???"},      /* overlong */
+        {"\xf0\x8f\xbf\xbf", "????"}, /* overlong */
+        {"\xed\xa0\x80", "???"},      /* a surrogate */
+        {"\xf4\x90\x80\x80", "????"}, /* above U+10FFFF */
+        {"\xff\xfe", "??"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_free_ char *s = str_utf8(cases[i].in);
+
+        assert_string_equal(s, cases[i].out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse_u64),
-        cmocka_unit_test(test_strbuf),
-        cmocka_unit_test(test_vec),
-        cmocka_unit_test(test_chomp_and_skip),
+        cmocka_unit_test(test_parse_u64), cmocka_unit_test(test_strbuf),
+        cmocka_unit_test(test_vec),       cmocka_unit_test(test_chomp_and_skip),
+        cmocka_unit_test(test_utf8),
     };
 
     return cmocka_run_group_tests_name("str", tests, NULL, NULL);
