@@ -22,6 +22,7 @@ struct vf {
     char *vendor, *device; /* names, NULL if unknown */
     char *driver;          /* NULL: none bound */
     char *netdev;          /* name in our network namespace; NULL: no netdev, or away in another */
+    bool away;             /* its driver made a netdev, which is in another namespace */
     char *rdma_dev;        /* NULL: none */
     int iommu_group;       /* -1: none */
     int numa_node;         /* -1: unknown */
@@ -52,8 +53,14 @@ struct inventory {
 /* Blocks (sysfs). Fails only if the PCI bus itself can't be listed. */
 int inventory_read(const struct sysroot *r, struct inventory *ret, struct err *e);
 
-/* Fills vendor and device names; does nothing where libpci or its list is missing. Blocks. */
+/*
+ * Fills vendor and device names that are missing; does nothing where libpci or its list is. Blocks:
+ * reading the list takes some 10 ms and 1 MiB, which is freed again.
+ */
 void inventory_fill_names(struct inventory *inv);
+
+/* Takes names from an earlier snapshot, so that a re-read needs no list. */
+void inventory_copy_names(struct inventory *inv, const struct inventory *earlier);
 
 void inventory_done(struct inventory *inv);
 
