@@ -45,21 +45,39 @@ struct link {
     bool carrier;
     uint32_t promiscuity, allmulti;
     char parent_dev[32]; /* bus address of the device below (IFLA_PARENT_DEV_NAME), or "" */
-    unsigned num_vf;     /* IFLA_NUM_VF; 0 if it isn't a PF */
+    unsigned num_vf;     /* IFLA_NUM_VF, only if VFs were asked for; 0 if it isn't a PF */
     VEC(char *) altnames;
     VEC(struct vf_info) vfs; /* only if asked for; in order of index as the kernel sent them */
+    /*
+     * Fewer in `vfs` than `num_vf`: the driver couldn't read one (ice, while that VF is in reset)
+     * or reports none at all, or the list was cut. Look a VF up by its index, never by position.
+     */
+    bool vfs_truncated;
 };
 
 void link_done(struct link *l);
 
-/* Parses one RTM_NEWLINK. Foreign bytes: every length is checked, -EBADMSG where one is wrong. */
+/* The entry of VF `index`, NULL if the list has none. */
+const struct vf_info *link_vf(const struct link *l, unsigned index);
+
+/*
+ * Parses one RTM_NEWLINK. Foreign bytes: every length is checked, -EBADMSG where one is wrong. A VF
+ * list that outgrew the 16 bits of its own length (above about 330 VFs) is read to its real end.
+ */
 int link_parse(const struct nlmsghdr *h, struct link *ret, struct err *e);
 
-/* Reads one interface by index, or by name if `ifindex` is 0. -ENODEV if there is none. */
+/*
+ * Reads one interface by index, or by name (an alternative one will do) if `ifindex` is 0. -ENODEV
+ * if there is none. `ret` is the caller's to link_done().
+ */
 int link_get(struct nl_transport *t, int ifindex, const char *name, bool with_vfs, struct link *ret,
              struct err *e);
 
-/* Calls fn for every interface of the transport's namespace (without VF lists). */
+/*
+ * Calls fn for every interface of the transport's namespace (without VF lists), when all have been
+ * read, so fn may use the transport; <0 from it ends the list and is returned. A list that changed
+ * meanwhile is read again, a few times; -EAGAIN after that.
+ */
 typedef int link_fn(const struct link *l, void *data, struct err *e);
 int link_list(struct nl_transport *t, link_fn *fn, void *data, struct err *e);
 
@@ -104,9 +122,14 @@ struct link_change {
     int netns_fd;
 };
 
-/* One RTM_NEWLINK (change, never create) with all of it. */
+/*
+ * One RTM_NEWLINK (change, never create) with all of it. The kernel moves first, then sets address,
+ * MTU, name and flags (do_setlink), and stops at the first that fails: after a refused change the
+ * interface may be in the other namespace. A name that is taken there (-EEXIST) leaves it moved
+ * unless its old name was taken as well.
+ */
 int link_change_build(const struct link_change *c, struct nl_msg **ret, struct err *e);
 int link_change_send(struct nl_transport *t, const struct link_change *c, struct err *e);
 
-/* Removes an alternative name (RTM_DELLINKPROP). */
+/* Removes an alternative name (RTM_DELLINKPROP). -ENOENT if the interface has no such name. */
 int link_altname_remove(struct nl_transport *t, int ifindex, const char *altname, struct err *e);

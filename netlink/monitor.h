@@ -25,7 +25,10 @@ struct monitor_event {
 
 typedef void monitor_fn(const struct monitor_event *ev, void *data);
 
-/* Watches the calling thread's network namespace. */
+/*
+ * Watches the calling thread's network namespace. `fn` runs on the loop's thread and must not free
+ * the monitor. What happened before the call isn't told: read the state after it.
+ */
 int monitor_new(struct loop *l, monitor_fn *fn, void *data, struct monitor **ret, struct err *e);
 void monitor_free(struct monitor *m);
 DEFINE_CLEANUP(struct monitor, monitor_free)

@@ -14,6 +14,9 @@
 
 struct nl_msg; /* libnl's */
 
+/* libnl's <netlink/addr.h> is hidden by ours; of it, its <netlink/attr.h> needs this name only. */
+struct nl_addr;
+
 /* One reply message (not the ACK). Return <0 with `e` filled to end the request with that error. */
 typedef int nl_reply_fn(const struct nlmsghdr *h, void *data, struct err *e);
 
@@ -45,3 +48,9 @@ DEFINE_CLEANUP(struct nl_transport, nl_free)
  */
 int nl_request(struct nl_transport *t, struct nl_msg *msg, nl_reply_fn *fn, void *data,
                struct err *e);
+
+/*
+ * Fills `e` the way nl_request() does for an errno of the kernel (`code`, negative) and its
+ * extended ACK's message, which may be NULL: for other transports.
+ */
+int nl_err(struct err *e, int code, const char *extack);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What libnl lacks for this room: messages that are built without a check after each line, and
+ * attributes parsed so that bytes left over are an error. Of this room only, and of its tests.
+ */
+#pragma once
+
+#include "base/macro.h"
+#include "netlink/transport.h"
+
+#include <netlink/msg.h>
+#include <stdbool.h>
+
+DEFINE_CLEANUP(struct nl_msg, nlmsg_free)
+
+/*
+ * A message of one page with the family's own header `head` in it. Building never fails: running
+ * out of memory, or of the page (what we build is far smaller), ends the process.
+ */
+struct nl_msg *nlx_msg(int type, int flags, const void *head, size_t len);
+void nlx_put(struct nl_msg *m, int type, const void *data, size_t len);
+void nlx_put_u32(struct nl_msg *m, int type, uint32_t value);
+void nlx_put_str(struct nl_msg *m, int type, const char *s); /* with its NUL */
+struct nlattr *nlx_nest(struct nl_msg *m, int type);
+void nlx_nest_end(struct nl_msg *m, struct nlattr *nest);
+
+/*
+ * Sorts the attributes in `len` bytes at `head` into tb[0..max], which the caller zeroed; entries
+ * that are set stay, so several ranges can be gathered and the first of a type wins. Types above
+ * `max` are skipped. -EBADMSG if a length is wrong, by itself or by `policy`, or bytes are left.
+ */
+int nlx_parse(struct nlattr **tb, int max, const struct nlattr *head, int len,
+              const struct nla_policy *policy);
+int nlx_parse_nested(struct nlattr **tb, int max, const struct nlattr *nest,
+                     const struct nla_policy *policy);
+
+/*
+ * Sends the dump `m` and repeats it, a few times, where what it lists changed meanwhile;
+ * reset(data) is called before each attempt and drops what `fn` gathered in the one before.
+ */
+int nlx_dump(struct nl_transport *t, struct nl_msg *m, nl_reply_fn *fn, void (*reset)(void *data),
+             void *data, struct err *e);
