@@ -61,10 +61,10 @@ show_tail() { # FILE...
     done
 }
 
-all_alive() { # fails, and says why, if a part ended by itself
+all_alive() { # [PART...]: fails, and says why, if one that was started ended by itself
     local part log
-    for part in $(parts); do
-        process "$part" >/dev/null && continue
+    for part in ${*:-$(parts)}; do
+        [ -e "$RUN/pid/$part" ] && ! process "$part" >/dev/null || continue
         say "$part ended"
         log=$RUN/log/$part.log
         show_tail "$log" "$RUN/$part/console.log"
@@ -72,11 +72,12 @@ all_alive() { # fails, and says why, if a part ended by itself
     done
 }
 
-await() { # SECONDS WHAT COMMAND...: until the command succeeds
-    local end=$((SECONDS + $1)) what=$2
-    shift 2
+await() { # SECONDS WHAT PARTS COMMAND...: until the command succeeds, while the parts run
+    local end=$((SECONDS + $1)) what=$2 parts=$3
+    shift 3
     until "$@" >/dev/null 2>&1; do
-        all_alive || return 1
+        # shellcheck disable=SC2086 # a list of words
+        all_alive $parts || return 1
         [ $SECONDS -lt "$end" ] || { say "gave up waiting for $what; logs: $RUN/log"; return 1; }
         sleep 0.2
     done
