@@ -17,7 +17,8 @@ bool device_address(const char *name, char ret[static PCI_ADDRESS_SIZE]);
 
 /* One device of a claim, decided. By value: it goes to another thread and into the record. */
 struct grant {
-    char *request, *pool, *device; /* as allocated */
+    char *request; /* the main one, as the kubelet wants it, without "/subrequest" */
+    char *pool, *device;
     char *share_id;
     char vf_address[PCI_ADDRESS_SIZE], pf_address[PCI_ADDRESS_SIZE];
     unsigned index;
