@@ -18,6 +18,7 @@ typedef VEC(struct vf_fact) vf_fact_vec;
 void vf_fact_vec_done(vf_fact_vec *v);
 
 struct offer_input {
+    const char *driver; /* its name is the domain of the taint and of attributes without one */
     struct contract_input contract;
     const vf_fact_vec *facts; /* a VF without a fact isn't verified yet: not offered */
     bool skip_declared;       /* the node declares DRAOptionalNodeOperations */
@@ -35,8 +36,23 @@ void device_vec_done(device_vec *v);
 
 /*
  * All devices, sorted by name. A Skip VF that is verified, or in use, on a node where the list is
- * honoured gets `skip`; one that isn't verified leaves the list, tainted sriov-dra.dev/drifted
+ * honoured gets `skip`; one that isn't verified leaves the list, tainted <driver>/drifted
  * (NoSchedule), `verified: false`. Where the list isn't honoured the same device goes out without
- * it, `skipHonoured: false`.
+ * it, `skipHonoured: false`. A VF of a Prepare pool that isn't verified is only marked so: Prepare
+ * restores it, or waits for it. The bodies share values: don't change them.
+ *
+ * Attributes, all in the driver's domain and all on every device, since CEL fails on a missing key:
+ *   mode, attach             as in the pool
+ *   setupBy, cleanupBy       "Driver", "External"
+ *   verified                 Skip: the pool's settings hold now; Prepare: home and at rest
+ *   skipHonoured             the device is in a slice with skipNodeOperations
+ *   vfIndex, pfInterface, pfPciAddress, pfDriver, driver, vendor, device (ids, "8086")
+ *   linkType                 "ethernet", "infiniband", "" unknown
+ *   linkSpeedMbps            of the PF now; 0 while it is unknown or down
+ *   rdma                     the VF has an RDMA device
+ *   vlan, spoofCheck, trust  Skip: what the pool sets; 0 and false promise nothing
+ *   mtu                      Skip: the pool's, 0 if it sets none; Prepare: the PF's
+ * Only where known: deviceName, vendorName (if there is room below 24), and
+ * resource.kubernetes.io/{pcieRoot,pciBusID,numaNode}. Then the pool's own, at most 8.
  */
 void offer_devices(const struct offer_input *in, device_vec *ret);

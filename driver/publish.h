@@ -13,20 +13,26 @@ struct publish;
 
 struct publish_config {
     const char *driver, *node;
-    /* The server dropped skipNodeOperations (false) or keeps it (true); called on change only. */
+    /*
+     * The server dropped skipNodeOperations (false): nothing more is written until publish_set()
+     * comes without. Or it is worth another try (true), after the server was away, or 10 minutes
+     * and a new list. Called on change only.
+     */
     void (*skip_kept)(bool kept, void *data);
     /* Every wanted slice is in the API as sent; called each time that becomes true. */
     void (*published)(unsigned slices, unsigned devices, int64_t generation, void *data);
     void *data;
 };
 
-/* Starts watching. Copies the strings. */
+/* Starts watching. Copies the strings. Everything belongs to the loop's thread. */
 struct publish *publish_new(struct loop *l, struct api *a, const struct publish_config *c);
+/* Leaves the slices in the API as they are. Not from a callback. */
 void publish_free(struct publish *p);
 DEFINE_CLEANUP(struct publish, publish_free)
 
 /*
- * What is to be there from now on; copied. `node_uid` may be NULL while the node isn't known, then
- * nothing is written. Returns at once; writes follow after a short settle time.
+ * What is to be there from now on; the devices' bodies are shared, so don't change them. `node_uid`
+ * may be NULL while the node isn't known, then nothing is written. Returns at once; writes follow
+ * after a short settle time (50 ms). The same again changes nothing. May be called from a callback.
  */
 void publish_set(struct publish *p, const char *node_uid, const device_vec *devices);
