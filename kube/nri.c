@@ -147,6 +147,13 @@ static void break_link(struct nri *n, struct err *e)
     (void)shutdown(n->fd, SHUT_RDWR);
 }
 
+/* The same text however we learn of it: the state handler isn't told one thing twice. */
+static const char *hung_up(const struct nri *n)
+{
+    return n->connected ? "the runtime closed the connection"
+                        : "the runtime closed the connection before it configured us";
+}
+
 static void flush(struct nri *n)
 {
     _cleanup_err_ struct err e = ERR_INIT;
@@ -159,6 +166,10 @@ static void flush(struct nri *n)
             n->sent += (size_t)r;
         } else if (errno == EAGAIN) {
             break;
+        } else if (errno == EPIPE || errno == ECONNRESET) {
+            err_set(&e, ERR_TRANSIENT, -errno, "%s", hung_up(n));
+            break_link(n, &e);
+            return;
         } else if (errno != EINTR) {
             err_errno(&e, -errno, "writing to %s", n->socket);
             break_link(n, &e);
@@ -372,14 +383,13 @@ static void receive(struct nri *n)
 
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) {
+        drop(n, hung_up(n));
+        return;
+    }
     if (got < 0) {
         err_errno(&e, -errno, "reading from %s", n->socket);
         drop(n, err_text(&e));
-        return;
-    }
-    if (got == 0) {
-        drop(n, n->connected ? "the runtime closed the connection"
-                             : "the runtime closed the connection before it configured us");
         return;
     }
 
