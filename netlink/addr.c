@@ -110,3 +110,21 @@ int addr_add(struct nl_transport *t, int ifindex, const struct ipnet *a, struct 
     err_move(e, &refused);
     return err_prefix(e, r, "adding address %s to interface %d", ipnet_text(a, text), ifindex);
 }
+
+int addr_remove(struct nl_transport *t, int ifindex, const struct ipnet *a, struct err *e)
+{
+    const struct ifaddrmsg ifa = {
+        .ifa_family = a->family, .ifa_prefixlen = a->prefix, .ifa_index = (uint32_t)ifindex};
+    _cleanup_(nlmsg_freep) struct nl_msg *m = nlx_msg(RTM_DELADDR, 0, &ifa, sizeof(ifa));
+    _cleanup_err_ struct err refused = ERR_INIT;
+    char text[IPNET_TEXT_SIZE];
+
+    /* Without IFA_ADDRESS, which would have to be the peer's where there is one. */
+    nlx_put(m, IFA_LOCAL, a->b, family_bytes(a->family));
+    int r = nl_request(t, m, NULL, NULL, &refused);
+    /* A secondary address goes with its primary. */
+    if (r == 0 || r == -EADDRNOTAVAIL)
+        return 0;
+    err_move(e, &refused);
+    return err_prefix(e, r, "removing address %s from interface %d", ipnet_text(a, text), ifindex);
+}

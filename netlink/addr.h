@@ -32,6 +32,9 @@ bool ipnet_has_host_bits(const struct ipnet *n);
  */
 int addr_add(struct nl_transport *t, int ifindex, const struct ipnet *a, struct err *e);
 
+/* Removes an address; one that isn't there is success. */
+int addr_remove(struct nl_transport *t, int ifindex, const struct ipnet *a, struct err *e);
+
 /* All addresses of the interface, the kernel's own (link-local) included. */
 typedef VEC(struct ipnet) ipnet_vec;
 int addr_list(struct nl_transport *t, int ifindex, ipnet_vec *ret, struct err *e);

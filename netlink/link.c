@@ -63,16 +63,19 @@ static int parse_altnames(const struct nlattr *list, struct link *l)
     static const struct nla_policy policy[IFLA_MAX + 1] = {
         [IFLA_ALT_IFNAME] = {.type = NLA_STRING, .maxlen = ALTIFNAMSIZ},
     };
-    struct nlattr *none[1] = {0}, *a;
+    struct nlattr *a;
     int rem;
 
-    if (nlx_parse(none, 0, nla_data(list), nla_len(list), NULL) < 0 ||
-        nla_validate(nla_data(list), nla_len(list), IFLA_MAX, policy) < 0)
-        return -EBADMSG;
-    nla_for_each_nested (a, list, rem)
-        if (nla_type(a) == IFLA_ALT_IFNAME)
-            *VEC_PUSH(&l->altnames) = xstrdup(nla_get_string(a));
-    return 0;
+    nlx_for_each (a, (struct nlattr *)nla_data(list), nla_len(list), rem) {
+        struct nlattr *tb[IFLA_MAX + 1] = {0};
+
+        if (nla_type(a) != IFLA_ALT_IFNAME)
+            continue;
+        if (nlx_parse(tb, IFLA_MAX, a, a->nla_len, policy) < 0)
+            return -EBADMSG;
+        *VEC_PUSH(&l->altnames) = xstrdup(nla_get_string(a));
+    }
+    return rem > 0 ? -EBADMSG : 0;
 }
 
 /*
@@ -85,7 +88,7 @@ static int sort_attributes(const struct nlmsghdr *h, struct nlattr **tb, struct 
     int len = nlmsg_attrlen(h, sizeof(struct ifinfomsg)), rem;
     const struct nlattr *num_vf = NULL;
 
-    nla_for_each_attr (a, head, len, rem) {
+    nlx_for_each (a, head, len, rem) {
         if (nla_type(a) == IFLA_NUM_VF && nla_len(a) >= (int)sizeof(uint32_t))
             num_vf = a;
         if (nla_type(a) != IFLA_VFINFO_LIST)

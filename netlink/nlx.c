@@ -53,14 +53,14 @@ int nlx_parse(struct nlattr **tb, int max, const struct nlattr *head, int len,
     struct nlattr *a;
     int rem;
 
-    nla_for_each_attr (a, (struct nlattr *)head, len, rem) {
+    nlx_for_each (a, (struct nlattr *)head, len, rem) {
+        /* One by one, as the walk in nla_validate() has the fault of nla_ok(). */
+        if (nla_validate(a, NLA_ALIGN(a->nla_len), max, policy) < 0)
+            return -EBADMSG;
         if (nla_type(a) <= max && !tb[nla_type(a)])
             tb[nla_type(a)] = a;
     }
-    /* Behind the last attribute `rem` is 0, or negative where its padding isn't sent. */
-    if (rem > 0 || nla_validate(head, len, max, policy) < 0)
-        return -EBADMSG;
-    return 0;
+    return rem > 0 ? -EBADMSG : 0;
 }
 
 int nlx_parse_nested(struct nlattr **tb, int max, const struct nlattr *nest,

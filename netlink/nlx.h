@@ -25,6 +25,23 @@ struct nlattr *nlx_nest(struct nl_msg *m, int type);
 void nlx_nest_end(struct nl_msg *m, struct nlattr *nest);
 
 /*
+ * In place of nla_ok() and nlmsg_ok(), which (in libnl 3.7) take a negative rest for a large one.
+ * It becomes negative behind a last part that comes without its padding.
+ */
+static inline bool nlx_ok(const struct nlattr *a, int rem)
+{
+    return rem >= NLA_HDRLEN && a->nla_len >= NLA_HDRLEN && a->nla_len <= rem;
+}
+
+static inline bool nlx_msg_ok(const struct nlmsghdr *h, int rem)
+{
+    return rem >= NLMSG_HDRLEN && h->nlmsg_len >= NLMSG_HDRLEN && h->nlmsg_len <= (uint32_t)rem;
+}
+
+#define nlx_for_each(a, head, len, rem)                                                            \
+    for ((a) = (head), (rem) = (len); nlx_ok(a, rem); (a) = nla_next(a, &(rem)))
+
+/*
  * Sorts the attributes in `len` bytes at `head` into tb[0..max], which the caller zeroed; entries
  * that are set stay, so several ranges can be gathered and the first of a type wins. Types above
  * `max` are skipped. -EBADMSG if a length is wrong, by itself or by `policy`, or bytes are left.

@@ -129,7 +129,7 @@ static void take_datagram(struct sock *s, struct answer *a, size_t len)
     struct nlmsghdr *h = (struct nlmsghdr *)s->buf;
     int rem = (int)len;
 
-    for (; !a->ended && nlmsg_ok(h, rem); h = nlmsg_next(h, &rem)) {
+    for (; !a->ended && nlx_msg_ok(h, rem); h = nlmsg_next(h, &rem)) {
         if (h->nlmsg_seq != s->seq || h->nlmsg_pid != s->port)
             continue; /* the late answer to an earlier request */
         if (h->nlmsg_flags & NLM_F_DUMP_INTR)

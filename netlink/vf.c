@@ -17,7 +17,7 @@ void vf_list_find(const struct nlattr *list, int rem, unsigned num_vf, struct vf
     int left = rem - NLA_HDRLEN, walked = 0;
     unsigned n = 0;
 
-    for (; n < num_vf && nla_ok(a, left) && nla_type(a) == IFLA_VF_INFO; n++) {
+    for (; n < num_vf && nlx_ok(a, left) && nla_type(a) == IFLA_VF_INFO; n++) {
         walked += NLA_ALIGN(a->nla_len);
         a = nla_next(a, &left);
     }
@@ -121,14 +121,12 @@ static int parse_vf(const struct nlattr *info, struct vf_info *vf)
 
 int vf_list_parse(const struct vf_list *list, struct link *l)
 {
-    struct nlattr *none[1] = {0}, *a;
+    struct nlattr *a;
     int rem;
 
     if (!list->head)
         return 0;
-    if (nlx_parse(none, 0, list->head, list->len, NULL) < 0)
-        return -EBADMSG;
-    nla_for_each_attr (a, (struct nlattr *)list->head, list->len, rem) {
+    nlx_for_each (a, (struct nlattr *)list->head, list->len, rem) {
         struct vf_info vf = {0};
 
         if (nla_type(a) != IFLA_VF_INFO)
@@ -138,5 +136,5 @@ int vf_list_parse(const struct vf_list *list, struct link *l)
             return r;
         *VEC_PUSH(&l->vfs) = vf;
     }
-    return 0;
+    return rem > 0 ? -EBADMSG : 0;
 }
