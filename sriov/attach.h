@@ -27,8 +27,8 @@ struct attach_result {
 /*
  * Moves the VF from our namespace into that of `netns_fd` and renames it in the same request, then
  * sets MTU and addresses, brings it up, adds routes, and reads back. If the VF is in that namespace
- * already (a repeated call) only what is missing is done. On failure the VF is moved home under its
- * old name.
+ * already (a repeated call) only what is missing is done, and a failure leaves it there. Otherwise
+ * on failure the VF is moved home under its old name and MTU.
  *
  * -EEXIST if the name is taken in the pod, -ENODEV if the VF is neither here nor there, -EINVAL if
  * `netns_fd` is the host's own namespace.
@@ -43,6 +43,15 @@ void attach_result_done(struct attach_result *r);
  */
 int vf_detach(const struct hw *hw, int netns_fd, const char *vf_address, const char *name,
               bool *ret_moved, struct err *e);
+
+/*
+ * Both with the transport of the pod's namespace given, and for the way home with the host's
+ * namespace: what the functions above open for themselves.
+ */
+int vf_attach_with(const struct hw *hw, struct nl_transport *pod, int netns_fd, int host_netns_fd,
+                   const struct attach_spec *spec, struct attach_result *ret, struct err *e);
+int vf_detach_with(const struct hw *hw, struct nl_transport *pod, int host_netns_fd,
+                   const char *vf_address, const char *name, bool *ret_moved, struct err *e);
 
 /* Whether the VF's netdev is in the namespace of `netns_fd`; *ret_name (16 bytes) if so. */
 int vf_is_in(int netns_fd, const char *vf_address, bool *ret, char ret_name[static IFNAMSIZ],

@@ -39,7 +39,13 @@ struct vf_state {
     int pf_ifindex;
     bool pf_up;
     uint32_t pf_mtu;
-    struct vf_info admin; /* the PF's list */
+    uint32_t pf_speed_mbps; /* 0: unknown */
+    struct vf_info admin;   /* the PF's list */
+    /*
+     * Set by vf_apply() alone: the PF's MAC entry was an administrator's, whose mark had to come
+     * off. Reading can't tell, so who journals the result keeps it (vf_original.admin_marked).
+     */
+    bool had_mark;
     bool home; /* its netdev is in our network namespace; what follows is set only then */
     int ifindex;
     char name[IFNAMSIZ];

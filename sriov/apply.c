@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings applied and taken back as a whole: read, plan, run, read back. */
+#include "sriov/steps.h"
+
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <stdio.h>
+#include <time.h>
+
+/*
+ * With some drivers a new entry of the PF resets the VF, which takes its MAC over only when that is
+ * done (ice, i40e), so the own side gets a second to follow.
+ */
+#define SETTLE_TRIES 10
+#define SETTLE_MS    100
+
+static void pause_ms(unsigned ms)
+{
+    const struct timespec ts = {.tv_nsec = (long)ms * 1000000L};
+
+    (void)nanosleep(&ts, NULL);
+}
+
+static void take_state(struct vf_state *from, struct vf_state *ret)
+{
+    if (!ret)
+        return;
+    *ret = *from;
+    *from = (struct vf_state){0};
+}
+
+static bool own_side_lags(const struct vf_state *s, const struct mac *want)
+{
+    return !s->home || !mac_equal(&s->mac, want);
+}
+
+/* Reads until the own side has the MAC that it should have, or time is up. */
+static int read_back(const struct hw *hw, const struct vf_original *o, const struct mac *mac,
+                     struct vf_state *ret, struct err *e)
+{
+    for (unsigned try = 0;; try++) {
+        int r = vf_state_read(hw, o->pf_address, o->address, o->index, ret, e);
+        if (r < 0)
+            return err_prefix(e, r, "reading back");
+        if (!mac || !own_side_lags(ret, mac) || try == SETTLE_TRIES)
+            return 0;
+        vf_state_done(ret);
+        pause_ms(SETTLE_MS);
+    }
+}
+
+static int not_done(const struct vf_state *s, const char *text, struct err *e)
+{
+    return err_set(e, ERR_PERMANENT, -EIO, "VF %u (%s) of PF %s: accepted, but not in force: %s",
+                   s->admin.index, s->address, s->pf_name, text);
+}
+
+int vf_apply(const struct hw *hw, const struct vf_original *o, const struct vf_settings *want,
+             bool may_raise_pf, struct vf_state *ret_after, struct err *e)
+{
+    _cleanup_(vf_state_done) struct vf_state before = {0}, after = {0};
+    _cleanup_(vf_plan_done) struct vf_plan plan = {0};
+    _cleanup_(strbuf_done) struct strbuf text = {0};
+    _cleanup_err_ struct err why = ERR_INIT, undo = ERR_INIT;
+    struct vf_run run = {.hw = hw, .s = &before};
+
+    int r = vf_state_read(hw, o->pf_address, o->address, o->index, &before, e);
+    if (r == 0)
+        r = vf_plan_apply(&before, want, may_raise_pf, &plan, e);
+    if (r == 0)
+        r = vf_run_plan(&run, &plan, e);
+    if (r < 0)
+        return r;
+    if (plan.steps.n == 0) { /* nothing was written, so what was read still is */
+        take_state(&before, ret_after);
+        return 0;
+    }
+    r = read_back(hw, o, want->set & VF_SET_MAC ? &want->mac : NULL, &after, &why);
+    if (r == 0 && !after.home)
+        r = not_done(&after, "the interface left", &why);
+    else if (r == 0 && vf_state_differs(&after, want, &text))
+        r = not_done(&after, text.s, &why);
+    if (r < 0) {
+        if (vf_run_undo(&run, &plan, &undo) < 0)
+            err_prefix(&why, r, "undoing it failed too (%s), after", err_text(&undo));
+        return err_move(e, &why);
+    }
+    after.had_mark = run.had_mark;
+    take_state(&after, ret_after);
+    return 0;
+}
+
+/* What still isn't as it was; empty if all is. */
+static void missing_of(const struct vf_state *s, const struct vf_original *o, struct strbuf *out)
+{
+    bool ad = o->vlan_id && o->vlan_proto == ETH_P_8021AD; /* nothing that can be asked for */
+    const struct vf_settings was = {
+        .set = (ad ? 0 : VF_SET_VLAN) | VF_SET_MTU |
+               (o->has & VF_FIELD_SPOOFCHK ? VF_SET_SPOOFCHK : 0) |
+               (o->has & VF_FIELD_TRUST ? VF_SET_TRUST : 0) |
+               (o->has & VF_FIELD_RATE ? VF_SET_RATE : 0),
+        .vlan_id = o->vlan_id,
+        .vlan_qos = o->vlan_qos,
+        .spoofchk = o->spoofchk,
+        .trust = o->trust,
+        .mtu = o->mtu,
+        .max_tx_mbps = o->max_tx_mbps,
+    };
+    char is[MAC_TEXT_SIZE], want[MAC_TEXT_SIZE];
+
+    (void)vf_state_differs(s, &was, out);
+    (void)vf_state_unclean(s, out);
+    if (ad && (s->admin.vlan_id != o->vlan_id || s->admin.vlan_proto != ETH_P_8021AD))
+        strbuf_printf(out, "; vlan: %u, was %u of 802.1ad", s->admin.vlan_id, o->vlan_id);
+    if (s->home && !mac_equal(&s->mac, &o->mac))
+        strbuf_printf(out, "; mac: %s on the VF, was %s", mac_text(&s->mac, is),
+                      mac_text(&o->mac, want));
+    /* Where an entry that was zero can't be zeroed again it is the VF's own MAC. */
+    if (!mac_equal(&s->admin.mac, &o->admin_mac) &&
+        !(mac_is_zero(&o->admin_mac) && mac_equal(&s->admin.mac, &o->mac)))
+        strbuf_printf(out, "; mac: %s in the PF's list, was %s", mac_text(&s->admin.mac, is),
+                      mac_text(&o->admin_mac, want));
+    if (s->home && !streq(s->name, o->name))
+        strbuf_printf(out, "; name: %s, was %s", s->name, o->name);
+}
+
+int vf_restore(const struct hw *hw, const struct vf_original *o, struct vf_state *ret_after,
+               struct err *e)
+{
+    _cleanup_(vf_state_done) struct vf_state before = {0}, after = {0};
+    _cleanup_(vf_plan_done) struct vf_plan plan = {0};
+    _cleanup_(strbuf_done) struct strbuf text = {0};
+
+    int r = vf_state_read(hw, o->pf_address, o->address, o->index, &before, e);
+    if (r == 0)
+        r = vf_plan_restore(&before, o, &plan, e);
+    if (r == 0)
+        r = vf_plan_run(hw, &before, &plan, e);
+    if (r < 0)
+        return err_prefix(e, r, "restoring");
+    if (plan.steps.n == 0) {
+        take_state(&before, ret_after);
+        return 0;
+    }
+    r = read_back(hw, o, &o->mac, &after, e);
+    if (r < 0)
+        return err_prefix(e, r, "restoring");
+    missing_of(&after, o, &text);
+    if (text.len) {
+        const char *from = str_skip(text.s, "; ");
+        r = not_done(&after, from ? from : text.s, e);
+        return err_prefix(e, r, "restoring");
+    }
+    take_state(&after, ret_after);
+    return 0;
+}

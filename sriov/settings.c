@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sriov/settings.h"
+
+#include "sriov/pci.h"
+
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <stdio.h>
+
+void vf_settings_merge(struct vf_settings *base, const struct vf_settings *over)
+{
+    if (over->set & VF_SET_MAC)
+        base->mac = over->mac;
+    if (over->set & VF_SET_VLAN) {
+        base->vlan_id = over->vlan_id;
+        base->vlan_qos = over->vlan_qos;
+    }
+    if (over->set & VF_SET_SPOOFCHK)
+        base->spoofchk = over->spoofchk;
+    if (over->set & VF_SET_TRUST)
+        base->trust = over->trust;
+    if (over->set & VF_SET_MTU)
+        base->mtu = over->mtu;
+    if (over->set & VF_SET_RATE)
+        base->max_tx_mbps = over->max_tx_mbps;
+    base->set |= over->set;
+}
+
+void vf_state_done(struct vf_state *s)
+{
+    vec_foreach (name, &s->altnames)
+        free(*name);
+    free(s->altnames.v);
+    free(s->addrs.v);
+    *s = (struct vf_state){0};
+}
+
+/* An interface that sysfs named may have been renamed, and its name taken, before netlink reads. */
+static int check_parent(const struct link *l, const char *address, struct err *e)
+{
+    if (l->parent_dev[0] && !streq(l->parent_dev, address))
+        return err_set(e, ERR_TRANSIENT, -EAGAIN, "interface %s is %s now, not %s", l->name,
+                       l->parent_dev, address);
+    return 0;
+}
+
+static int read_pf(const struct hw *hw, const char *pf_address, unsigned index, struct vf_state *s,
+                   struct err *e)
+{
+    _cleanup_(link_done) struct link l = {0};
+    _cleanup_free_ char *name = NULL;
+
+    int r = pci_netdev(hw->root, pf_address, &name, e);
+    if (r < 0)
+        return r;
+    if (!name)
+        return err_set(e, ERR_PERMANENT, -ENODEV, "PF %s has no network interface here",
+                       pf_address);
+    r = link_get(hw->nl, 0, name, true, &l, e);
+    if (r == 0)
+        r = check_parent(&l, pf_address, e);
+    if (r < 0)
+        return err_prefix(e, r, "PF %s", pf_address);
+    const struct vf_info *vf = link_vf(&l, index);
+    if (!vf)
+        return err_set(e, l.vfs_truncated ? ERR_TRANSIENT : ERR_PERMANENT,
+                       l.vfs_truncated ? -EAGAIN : -ENODEV,
+                       "PF %s (%s) reports no VF %u; its driver says %u VFs and %zu settings", name,
+                       pf_address, index, l.num_vf, l.vfs.n);
+    memcpy(s->pf_name, l.name, sizeof(s->pf_name));
+    s->pf_ifindex = l.ifindex;
+    s->pf_up = l.flags & IFF_UP;
+    s->pf_mtu = l.mtu;
+    s->pf_speed_mbps = netdev_speed(hw->root, l.name);
+    s->admin = *vf;
+    return 0;
+}
+
+static bool is_link_local(const struct ipnet *a)
+{
+    return a->family == AF_INET6 && a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80;
+}
+
+static int read_addrs(const struct hw *hw, struct vf_state *s, struct err *e)
+{
+    ipnet_vec all = {0};
+
+    int r = addr_list(hw->nl, s->ifindex, &all, e);
+    if (r < 0)
+        return r;
+    vec_foreach (a, &all) {
+        if (!is_link_local(a))
+            *VEC_PUSH(&s->addrs) = *a;
+    }
+    free(all.v);
+    return 0;
+}
+
+static int read_own(const struct hw *hw, const char *vf_address, struct vf_state *s, struct err *e)
+{
+    _cleanup_(link_done) struct link l = {0};
+    _cleanup_free_ char *name = NULL;
+    _cleanup_err_ struct err why = ERR_INIT;
+
+    int r = pci_netdev(hw->root, vf_address, &name, e);
+    if (r < 0 || !name)
+        return r;
+    r = link_get(hw->nl, 0, name, false, &l, &why);
+    if (r == -ENODEV) /* it left between the two looks */
+        return 0;
+    if (r < 0)
+        return err_move(e, &why);
+    r = check_parent(&l, vf_address, e);
+    if (r < 0)
+        return r;
+    s->ifindex = l.ifindex;
+    memcpy(s->name, l.name, sizeof(s->name));
+    s->up = l.flags & IFF_UP;
+    s->has_perm_mac = l.has_perm_mac;
+    s->mac = l.mac;
+    s->perm_mac = l.perm_mac;
+    s->mtu = l.mtu;
+    s->min_mtu = l.min_mtu;
+    s->max_mtu = l.max_mtu;
+    s->promiscuity = l.promiscuity;
+    s->allmulti = l.allmulti;
+    vec_foreach (altname, &l.altnames)
+        *VEC_PUSH(&s->altnames) = xstrdup(*altname);
+    r = read_addrs(hw, s, e);
+    if (r == -ENODEV)
+        return 0;
+    s->home = r == 0;
+    return r;
+}
+
+int vf_state_read(const struct hw *hw, const char *pf_address, const char *vf_address,
+                  unsigned index, struct vf_state *ret, struct err *e)
+{
+    _cleanup_(vf_state_done) struct vf_state s = {0};
+    _cleanup_free_ char *at_index = NULL;
+
+    /* The index is the PF's name for the VF; after VFs were made anew it may be another's. */
+    if (sysroot_link_name(hw->root, &at_index, NULL, "sys/bus/pci/devices/%s/virtfn%u", pf_address,
+                          index) < 0 ||
+        !streq(at_index, vf_address))
+        return err_set(e, ERR_PERMANENT, -ENODEV, "VF %s is gone: VF %u of PF %s is %s", vf_address,
+                       index, pf_address, at_index ? at_index : "none");
+    snprintf(s.address, sizeof(s.address), "%s", vf_address);
+    int r = read_pf(hw, pf_address, index, &s, e);
+    if (r == 0)
+        r = read_own(hw, vf_address, &s, e);
+    if (r < 0)
+        return err_prefix(e, r, "reading VF %s", vf_address);
+    *ret = s;
+    s = (struct vf_state){0};
+    return 0;
+}
+
+static void differ(struct strbuf *out, unsigned *n, const char *fmt, ...) _printf_(3, 4);
+static void differ(struct strbuf *out, unsigned *n, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    _cleanup_free_ char *text = xvasprintf(fmt, ap);
+    va_end(ap);
+    strbuf_printf(out, "%s%s", out->len ? "; " : "", text);
+    ++*n;
+}
+
+static const char *on_off(bool on)
+{
+    return on ? "on" : "off";
+}
+
+static void flag_differs(struct strbuf *out, unsigned *n, const char *what, bool reported, bool is,
+                         bool want)
+{
+    if (!reported)
+        differ(out, n, "%s: not reported by the driver, want %s", what, on_off(want));
+    else if (is != want)
+        differ(out, n, "%s: %s, want %s", what, on_off(is), on_off(want));
+}
+
+static void mac_differs(const struct vf_state *s, const struct mac *want, struct strbuf *out,
+                        unsigned *n)
+{
+    char is[MAC_TEXT_SIZE], asked[MAC_TEXT_SIZE];
+
+    mac_text(want, asked);
+    if (!mac_equal(&s->admin.mac, want))
+        differ(out, n, "mac: %s in the PF's list, want %s", mac_text(&s->admin.mac, is), asked);
+    if (s->home && !mac_equal(&s->mac, want))
+        differ(out, n, "mac: %s on the VF, want %s", mac_text(&s->mac, is), asked);
+}
+
+unsigned vf_state_differs(const struct vf_state *s, const struct vf_settings *want,
+                          struct strbuf *out)
+{
+    const struct vf_info *a = &s->admin;
+    unsigned n = 0;
+
+    if (want->set & VF_SET_MAC)
+        mac_differs(s, &want->mac, out, &n);
+    if (want->set & VF_SET_VLAN) {
+        if (a->vlan_id != want->vlan_id)
+            differ(out, &n, "vlan: %u, want %u", a->vlan_id, want->vlan_id);
+        else if (a->vlan_id && a->vlan_proto == ETH_P_8021AD)
+            differ(out, &n, "vlan: %u is 802.1ad, want 802.1Q", a->vlan_id);
+        if (a->vlan_qos != want->vlan_qos)
+            differ(out, &n, "vlan QoS: %u, want %u", a->vlan_qos, want->vlan_qos);
+    }
+    if (want->set & VF_SET_SPOOFCHK)
+        flag_differs(out, &n, "spoof checking", a->has & VF_FIELD_SPOOFCHK, a->spoofchk,
+                     want->spoofchk);
+    if (want->set & VF_SET_TRUST)
+        flag_differs(out, &n, "trust", a->has & VF_FIELD_TRUST, a->trust, want->trust);
+    if ((want->set & VF_SET_MTU) && s->home && s->mtu != want->mtu)
+        differ(out, &n, "mtu: %u, want %u", s->mtu, want->mtu);
+    if ((want->set & VF_SET_RATE) && a->max_tx_mbps != want->max_tx_mbps)
+        differ(out, &n, "max tx rate: %u Mb/s, want %u", a->max_tx_mbps, want->max_tx_mbps);
+    return n;
+}
+
+unsigned vf_state_unclean(const struct vf_state *s, struct strbuf *out)
+{
+    char own[MAC_TEXT_SIZE], entry[MAC_TEXT_SIZE], text[IPNET_TEXT_SIZE];
+    unsigned n = 0;
+
+    if (!s->home) {
+        differ(out, &n, "not in the host's network namespace");
+        return n;
+    }
+    if (!mac_is_zero(&s->admin.mac) && !mac_equal(&s->admin.mac, &s->mac))
+        differ(out, &n, "mac: %s on the VF, %s in the PF's list", mac_text(&s->mac, own),
+               mac_text(&s->admin.mac, entry));
+    vec_foreach (a, &s->addrs)
+        differ(out, &n, "has the address %s", ipnet_text(a, text));
+    if (s->promiscuity)
+        differ(out, &n, "promiscuous");
+    if (s->allmulti)
+        differ(out, &n, "takes all multicast");
+    return n;
+}
