@@ -14,8 +14,11 @@ struct dra;
 struct dra_call;
 
 struct dra_claim_ref {
-    char *namespace, *name, *uid; /* never NULL; as the kubelet sent them, not validated */
+    /* Never NULL, valid UTF-8, the uid not empty; otherwise as the kubelet sent them. */
+    char *namespace, *name, *uid;
 };
+
+typedef VEC(struct dra_claim_ref) dra_claim_vec;
 
 struct dra_device {
     char *request; /* of the allocation result, without a subrequest's "/sub" */
@@ -36,18 +39,22 @@ struct dra_result {
  * call is freed.
  */
 struct dra_call {
-    bool prepare; /* else Unprepare */
-    VEC(struct dra_claim_ref) claims;
+    bool prepare;         /* else Unprepare */
+    dra_claim_vec claims; /* each uid once; at least one */
 };
 
 typedef void dra_fn(struct dra_call *call, void *data);
 
-/* `index` is of call->claims; takes over what `r` owns except uid, which may be NULL. */
+/*
+ * `index` is of call->claims; takes over what `r` owns except uid, which may be NULL. After
+ * dra_free() it frees only.
+ */
 void dra_call_answer(struct dra_call *call, size_t index, struct dra_result *r);
 
 struct dra_config {
     const char *driver;       /* "sriov-dra.dev" */
     const char *kubelet_root; /* "/var/lib/kubelet" */
+    const char *pod_uid;      /* in the sockets' names, for two instances at once; NULL: none */
     dra_fn *fn;
     /* The kubelet's verdict on our registration; `error` is "" where it accepted. */
     void (*registered)(bool ok, const char *error, void *data);
@@ -56,11 +63,19 @@ struct dra_config {
 
 /*
  * Makes <root>/plugins/<driver>/dra.sock, then <root>/plugins_registry/<driver>-reg.sock, last, as
- * the kubelet dials when that file appears. The strings of `c` are copied. Socket paths above 107
- * bytes are an error.
+ * the kubelet dials when that file appears; with a pod uid, dra-<uid>.sock and
+ * <driver>-<uid>-reg.sock. Missing directories are made (0750). The strings of `c` are copied.
+ * Sockets in the way are replaced (see grpc_srv_new()); socket paths above 107 bytes are an error.
  */
 int dra_new(struct loop *l, const struct dra_config *c, struct dra **ret, struct err *e);
+
+/* Prepare and Unprepare calls that wait for answers. */
 unsigned dra_open_calls(const struct dra *d);
-/* Unlinks the registration socket first. Calls must have been answered. */
+
+/*
+ * Unlinks the registration socket first. Calls that are still open get UNAVAILABLE, so that the
+ * kubelet repeats them; their `struct dra_call`s live until they are answered. Blocks for up to
+ * some 100 ms. Not from a callback of ours.
+ */
 void dra_free(struct dra *d);
 DEFINE_CLEANUP(struct dra, dra_free)

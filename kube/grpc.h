@@ -15,6 +15,9 @@
 struct grpc_srv;
 struct grpc_srv_call;
 
+/* Bytes of a socket's path, at most (sun_path without its NUL). */
+#define GRPC_SRV_PATH_MAX 107
+
 /* The status codes that we send (google.golang.org/grpc/codes). */
 enum grpc_code {
     GRPC_CODE_OK = 0,
@@ -39,8 +42,12 @@ struct grpc_srv_method {
 /*
  * Serves `methods` (borrowed) on the socket `path`. An existing socket file there is replaced even
  * if somebody serves on it, which is gRPC's way: hold the node's lock first. A file of another kind
- * is an error. The socket gets mode 0600. Signals must be blocked in the calling thread, so that
- * gRPC's threads inherit that.
+ * is an error, and so is a path above 107 bytes. The socket gets mode 0600. Signals must be blocked
+ * in the calling thread, so that gRPC's threads inherit that. Does not block.
+ *
+ * Limits: 4 MiB a request (else RESOURCE_EXHAUSTED), 128 calls at once on a connection (more wait
+ * in the client), no compression (UNIMPLEMENTED). Methods that aren't in the table are answered
+ * with UNIMPLEMENTED, calls without a request message with INVALID_ARGUMENT.
  */
 int grpc_srv_new(struct loop *l, const char *path, const struct grpc_srv_method *methods, size_t n,
                  struct grpc_srv **ret, struct err *e);
@@ -53,8 +60,8 @@ void grpc_srv_reply(struct grpc_srv_call *c, enum grpc_code code, const char *te
 unsigned grpc_srv_open_calls(const struct grpc_srv *s);
 
 /*
- * Takes no new calls, unlinks the socket, cancels calls that are still open (answer them first),
- * and waits for gRPC to end: up to some 100 ms.
+ * Takes no new calls, unlinks the socket, cancels calls that are still open (answer them first, or
+ * never), and waits for gRPC to end: up to some 100 ms. Not from a handler.
  */
 void grpc_srv_free(struct grpc_srv *s);
 DEFINE_CLEANUP(struct grpc_srv, grpc_srv_free)
