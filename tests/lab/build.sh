@@ -38,7 +38,7 @@ make_rootfs() { # DIR
 }
 
 make_images() { # DIR
-    /usr/bin/python3 "$lab/images.py" "$1"
+    /usr/bin/python3 "$lab/images.py" "$1/images.tar"
 }
 
 # Kernel, initrd and one ext4 image, which each boot uses through a throw-away

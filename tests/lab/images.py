@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the lab's two container images as archives for `ctr images import`."""
-import hashlib, io, json, os, subprocess, sys, tarfile, tempfile
+"""images.py FILE: the lab's two container images in one archive for `ctr images import`."""
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
 
 PAUSE = r"""
 #include <signal.h>
@@ -33,29 +39,32 @@ def layer(files, links):
     return out.getvalue()
 
 
-def image(path, tag, rootfs, config):
+def image(tar, tag, rootfs, config):
+    """Adds an image to the archive; returns its entry of manifest.json."""
     digest = hashlib.sha256(rootfs).hexdigest()
     doc = json.dumps({"architecture": "amd64", "os": "linux", "config": config,
                       "rootfs": {"type": "layers", "diff_ids": ["sha256:" + digest]}}).encode()
     name = hashlib.sha256(doc).hexdigest() + ".json"
-    manifest = [{"Config": name, "RepoTags": [tag], "Layers": [digest + "/layer.tar"]}]
-    with tarfile.open(path, "w") as tar:
-        add(tar, name, doc)
-        add(tar, digest + "/layer.tar", rootfs)
-        add(tar, "manifest.json", json.dumps(manifest).encode())
+    add(tar, name, doc)
+    add(tar, digest + "/layer.tar", rootfs)
+    return {"Config": name, "RepoTags": [tag], "Layers": [digest + "/layer.tar"]}
 
 
 def main(out):
-    os.makedirs(out + "/images", exist_ok=True)
     with tempfile.TemporaryDirectory() as tmp:
-        subprocess.run(["gcc", "-static", "-Os", "-s", "-x", "c", "-", "-o", tmp + "/pause"], input=PAUSE.encode(), check=True)
-        pause = open(tmp + "/pause", "rb").read()
-    busybox = open("/bin/busybox", "rb").read()
+        subprocess.run(["gcc", "-static", "-Os", "-s", "-x", "c", "-", "-o", tmp + "/pause"],
+                       input=PAUSE.encode(), check=True)
+        with open(tmp + "/pause", "rb") as file:
+            pause = file.read()
+    with open("/bin/busybox", "rb") as file:
+        busybox = file.read()
     applets = subprocess.check_output(["/bin/busybox", "--list"], text=True).split()
-    image(out + "/images/pause.tar", "lab.local/pause:1", layer({"pause": pause}, {}), {"Entrypoint": ["/pause"]})
-    image(out + "/images/busybox.tar", "lab.local/busybox:1",
-          layer({"bin/busybox": busybox}, {"bin/" + a: "busybox" for a in applets if a != "busybox"}),
-          {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]})
+    links = {"bin/" + a: "busybox" for a in applets if a != "busybox"}
+    with tarfile.open(out, "w") as tar:
+        manifest = [image(tar, "lab.local/pause:1", layer({"pause": pause}, {}), {"Entrypoint": ["/pause"]}),
+                    image(tar, "lab.local/busybox:1", layer({"bin/busybox": busybox}, links),
+                          {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]})]
+        add(tar, "manifest.json", json.dumps(manifest).encode())
 
 
 main(sys.argv[1])

@@ -7,9 +7,9 @@ kubelet_port() { echo $((KUBELET_PORT + ${1//[!0-9]/} - 1)); } # NODE
 
 node_share() { # NODE: what the guest sees as /host
     local share=$RUN/$1
-    mkdir -p "$share"/{cmd,log,images}
+    mkdir -p "$share"/{cmd,log}
     cp "$lab"/guest/{node.sh,service.sh,containerd,kubelet,vfs,containerd.toml,10-lab.conflist} "$share/"
-    cp "$IMAGES"/images/*.tar "$share/images/"
+    cp "$IMAGES/images.tar" "$share/"
     cp "$RUN/$1.kubeconfig" "$share/kubelet.kubeconfig"
     cp "$RUN/driver.kubeconfig" "$share/"
     printf '%s\n' "API_PORT=$API_PORT" "VFS=$VFS" >"$share/env"
@@ -40,7 +40,7 @@ node_start() { # NODE
     spawn "$1" qemu-system-x86_64 -name "$1" -M q35,kernel-irqchip=split -accel tcg,thread=multi \
         -cpu max -smp 2 -m "$MEMORY" -nodefaults -nographic -monitor none \
         -serial "file:$share/console.log" -kernel "$BOOT/vmlinuz" -initrd "$BOOT/initrd.gz" \
-        -append "console=ttyS0 quiet intel_iommu=on lab.node=$1" -device intel-iommu,intremap=on \
+        -append "console=ttyS0 quiet mitigations=off intel_iommu=on lab.node=$1" -device intel-iommu,intremap=on \
         -drive "file=$BOOT/root.img,if=virtio,format=raw,snapshot=on" \
         -netdev "$up" -device virtio-net-pci,netdev=up,romfile= \
         -netdev hubport,id=h0,hubid=1 -device pcie-root-port,id=rp0,slot=1 \

@@ -17,6 +17,7 @@ table ip lab {
 }
 N
 /host/containerd start
-for image in /host/images/*.tar; do ctr -n k8s.io images import --local "$image" >/dev/null; done
-/host/vfs "$VFS" && /host/kubelet start && cut -d' ' -f1 /proc/uptime >/host/booted
-echo "lab: kubelet started at $(cut -d' ' -f1 /proc/uptime)s"
+ctr -n k8s.io images import --local /host/images.tar >/dev/null &
+import=$!
+/host/vfs "$VFS" && /host/kubelet start && wait $import && cut -d' ' -f1 /proc/uptime >/host/booted
+echo "lab: node started at $(cut -d' ' -f1 /proc/uptime)s"
