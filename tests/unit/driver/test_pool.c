@@ -3,7 +3,6 @@
 
 #include "tests/unit/driver/doc.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 
 /* Every field that this version takes. */
