@@ -255,7 +255,7 @@ static void offer_vf(const struct offer_input *in, const struct pf *pf, const st
 
     device_name(vf->address, d->name);
     d->skip = pool->mode == MODE_SKIP && verified && in->skip_declared && in->skip_kept;
-    d->tainted = pool->mode == MODE_SKIP && !verified;
+    d->tainted = !verified;
 
     put_contract(&a, pool, verified, d->skip);
     put_hardware(&a, pf, vf, fact->in_use);

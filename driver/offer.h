@@ -36,10 +36,10 @@ void device_vec_done(device_vec *v);
 
 /*
  * All devices, sorted by name. A Skip VF that is verified, or in use, on a node where the list is
- * honoured gets `skip`; one that isn't verified leaves the list, tainted <driver>/drifted
- * (NoSchedule), `verified: false`. Where the list isn't honoured the same device goes out without
- * it, `skipHonoured: false`. A VF of a Prepare pool that isn't verified is only marked so: Prepare
- * restores it, or waits for it. The bodies share values: don't change them.
+ * honoured gets `skip`. Where the list isn't honoured the same device goes out without it,
+ * `skipHonoured: false`. One that isn't verified, whatever the mode, is out of the list, tainted
+ * <driver>/drifted (NoSchedule), `verified: false`: in Prepare it is one that no claim of ours has
+ * and that is away, or that the host uses. The bodies share values: don't change them.
  *
  * Attributes, all in the driver's domain and all on every device, since CEL fails on a missing key:
  *   mode, attach             as in the pool

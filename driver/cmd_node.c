@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verb `node`: the driver of one node. */
+#include "base/log.h"
+#include "driver/node.h"
+#include "driver/verbs.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+
+static const char usage[] =
+    "usage: sriov-dra node --node-name NAME [OPTION]...\n"
+    "Serves the kubelet and the container runtime of one node, and publishes its VFs.\n"
+    "\n"
+    "  --node-name NAME      the Node object's name (default: $NODE_NAME)\n"
+    "  --config FILE         VirtualFunctionPool documents, YAML or JSON; without it nothing is\n"
+    "                        offered\n"
+    "  --kubeconfig FILE     how to reach the API server (default: the pod's service account)\n"
+    "  --driver-name NAME    driver name and attribute domain (default: sriov-dra.dev)\n"
+    "  --kubelet-root DIR    (default: /var/lib/kubelet)\n"
+    "  --state-dir DIR       claim records (default: <kubelet root>/plugins/<driver>/claims)\n"
+    "  --cdi-dir DIR         (default: /var/run/cdi)\n"
+    "  --nri-socket PATH     (default: /var/run/nri/nri.sock)\n"
+    "  --sysroot DIR         where /sys is found (default: /)\n"
+    "  --log-format FORMAT   text or json (default: text)\n"
+    "  -v, --verbose         debug messages\n"
+    "  -h, --help\n"
+    "\n"
+    "Exit status: 0 stopped by a signal, 2 usage, 3 failed.\n";
+
+enum {
+    OPT_NODE = 256,
+    OPT_CONFIG,
+    OPT_KUBECONFIG,
+    OPT_DRIVER,
+    OPT_ROOT,
+    OPT_STATE,
+    OPT_CDI,
+    OPT_NRI,
+    OPT_SYSROOT,
+    OPT_LOG
+};
+
+static const struct option options[] = {
+    {"node-name", required_argument, NULL, OPT_NODE},
+    {"config", required_argument, NULL, OPT_CONFIG},
+    {"kubeconfig", required_argument, NULL, OPT_KUBECONFIG},
+    {"driver-name", required_argument, NULL, OPT_DRIVER},
+    {"kubelet-root", required_argument, NULL, OPT_ROOT},
+    {"state-dir", required_argument, NULL, OPT_STATE},
+    {"cdi-dir", required_argument, NULL, OPT_CDI},
+    {"nri-socket", required_argument, NULL, OPT_NRI},
+    {"sysroot", required_argument, NULL, OPT_SYSROOT},
+    {"log-format", required_argument, NULL, OPT_LOG},
+    {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},
+    {0},
+};
+
+/* A DNS subdomain of at most 63 characters, as ResourceSlice.spec.driver wants it. */
+static bool driver_name_ok(const char *s)
+{
+    size_t n = strlen(s);
+    bool edge = true; /* at the start, or behind a dot */
+
+    if (n == 0 || n > 63)
+        return false;
+    for (const char *p = s; *p; p++) {
+        bool alnum = (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9');
+
+        if (!alnum && (edge || (*p != '-' && *p != '.') || !p[1] || (*p == '.' && p[-1] == '-')))
+            return false;
+        edge = *p == '.';
+    }
+    return true;
+}
+
+static void block_signals(void)
+{
+    sigset_t set;
+
+    /* before any thread is started: all inherit it, gRPC's too */
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static int wrong(const char *what, const char *value)
+{
+    fprintf(stderr, "sriov-dra node: %s%s%s\n\n%s", what, value ? ": " : "", value ? value : "",
+            usage);
+    return EXIT_USAGE;
+}
+
+int cmd_node(int argc, char **argv)
+{
+    struct node_config c = {
+        .name = getenv("NODE_NAME"),
+        .driver = "sriov-dra.dev",
+        .kubelet_root = "/var/lib/kubelet",
+        .cdi_dir = "/var/run/cdi",
+        .nri_socket = "/var/run/nri/nri.sock",
+        .sysroot = "/",
+    };
+    enum log_level level = LOG_INFO;
+    enum log_format format = LOG_TEXT;
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    for (int o; (o = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
+        switch (o) {
+        case OPT_NODE:
+            c.name = optarg;
+            break;
+        case OPT_CONFIG:
+            c.pools_file = optarg;
+            break;
+        case OPT_KUBECONFIG:
+            c.kubeconfig = optarg;
+            break;
+        case OPT_DRIVER:
+            c.driver = optarg;
+            break;
+        case OPT_ROOT:
+            c.kubelet_root = optarg;
+            break;
+        case OPT_STATE:
+            c.state_dir = optarg;
+            break;
+        case OPT_CDI:
+            c.cdi_dir = optarg;
+            break;
+        case OPT_NRI:
+            c.nri_socket = optarg;
+            break;
+        case OPT_SYSROOT:
+            c.sysroot = optarg;
+            break;
+        case OPT_LOG:
+            if (streq(optarg, "json"))
+                format = LOG_JSON;
+            else if (!streq(optarg, "text"))
+                return wrong("--log-format must be text or json", optarg);
+            break;
+        case 'v':
+            level = LOG_DEBUG;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return EXIT_OK;
+        default:
+            fputs(usage, stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc)
+        return wrong("unexpected argument", argv[optind]);
+    if (!c.name || !*c.name)
+        return wrong("--node-name is missing", NULL);
+    if (!driver_name_ok(c.driver))
+        return wrong("--driver-name must be a DNS subdomain of at most 63 characters", c.driver);
+    _cleanup_free_ char *state = xasprintf("%s/plugins/%s/claims", c.kubelet_root, c.driver);
+    if (!c.state_dir)
+        c.state_dir = state;
+
+    block_signals();
+    log_setup(level, format);
+    if (node_run(&c, &e) < 0) {
+        log_error_err(&e, "driver can't go on");
+        return EXIT_FAILED;
+    }
+    return EXIT_OK;
+}

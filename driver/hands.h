@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is done to hardware, journal and CDI files for a claim: the blocking half of Prepare,
+ * release and attachment. Runs on the worker (and at start, before there is one); gets records by
+ * value and owns nothing of the main thread's.
+ *
+ * Order, so that a crash at any point loses nothing: journal (with all originals), VF settings, CDI
+ * file, journal "prepared", answer; the reverse for release.
+ */
+#pragma once
+
+#include "driver/store.h"
+#include "sriov/attach.h"
+
+struct hands {
+    struct hw hw;
+    struct sysroot root;
+    struct nl_transport *nl;
+    struct store store;
+    int cdi_dirfd;
+    char *cdi_kind; /* "<driver>/vf" */
+    char boot_id[40];
+};
+
+struct hands_config {
+    const char *sysroot, *state_dir, *cdi_dir, *driver;
+};
+
+int hands_open(const struct hands_config *c, struct hands *ret, struct err *e);
+void hands_done(struct hands *h);
+
+/*
+ * Makes a claim's VFs ready: all of `rec`, or nothing. On success the record is PREPARED, with
+ * originals, on disk; a PREPARED one gets its CDI file again, no more.
+ *
+ * Mode Prepare: originals read, journalled, settings applied and read back. Mode Skip: only
+ * verified; a difference is refused with expected and actual, and nothing is written to the VF.
+ * *ret_away is set, with -EAGAIN, if a VF isn't home: nothing was touched. After a failure whose
+ * undoing failed too the record is RELEASING and its journal stays.
+ */
+int claim_acquire(struct hands *h, struct record *rec, bool *ret_away, struct err *e);
+
+/*
+ * Puts the claim's VFs back to their originals, verifies, and only then forgets the claim: CDI file
+ * and journal are removed. *ret_away as above: a VF isn't home yet, nothing was touched. The caller
+ * has checked that no other claim owns the VFs.
+ */
+int claim_release(struct hands *h, struct record *rec, bool *ret_away, struct err *e);
+
+/* How a VF came out in the pod; one per device of the record, `attached` false where it isn't ours
+ * to attach (attach: None). */
+struct claim_attachment {
+    bool attached;
+    struct attach_result result;
+};
+typedef VEC(struct claim_attachment) attachment_vec;
+void attachment_vec_done(attachment_vec *v);
+
+/*
+ * Moves the claim's VFs into the namespace at `netns_path`; all or none. A VF that came home from
+ * an earlier sandbox of the pod gets its settings again where they aren't in force any more.
+ * Repeating it completes what is missing.
+ */
+int claim_attach(struct hands *h, const struct record *rec, const char *netns_path,
+                 attachment_vec *ret, struct err *e);
+
+/* Moves home what is in that namespace of the claim's VFs. Best effort: the kernel does the rest.
+ */
+int claim_detach(struct hands *h, const struct record *rec, const char *netns_path, struct err *e);
+
+/* Whether every VF that is to be attached is in that namespace; the error names the one missing. */
+int claim_check(struct hands *h, const struct record *rec, const char *netns_path, struct err *e);
+
+/*
+ * At start, for a record of this or an earlier run: PREPARING is rolled back, RELEASING is gone on
+ * with, PREPARED gets its CDI file again if that is missing; of an earlier boot: forgotten.
+ * *ret_gone if there is no record any more. *ret_away as above: to be released later.
+ */
+int claim_recover(struct hands *h, struct record *rec, bool *ret_gone, bool *ret_away,
+                  struct err *e);
+
+/* The CDI id of one device of the record; the caller frees it. */
+char *claim_cdi_id(const char *cdi_kind, const struct record *rec, const struct record_device *d);

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/node.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "driver/observe.h"
+#include "driver/sandboxes.h"
+#include "kube/watch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#define STOP_POLL_MS  20
+#define STOP_LIMIT_MS 25000 /* below the 30 s that a pod has to end */
+
+struct contract_input node_contract_input(struct node *n)
+{
+    return (struct contract_input){
+        .inv = &n->inv,
+        .pools = &n->pools,
+        .node = n->c.name,
+        .pool_name = n->c.name,
+        .labels = n->labels,
+    };
+}
+
+static int take_lock(const struct node_config *c, const char *dir, int *ret_fd, struct err *e)
+{
+    _cleanup_close_ int dirfd = -1;
+    pid_t holder = 0;
+    int r = dir_make(dir, 0750, &dirfd, e);
+
+    if (r < 0)
+        return r;
+    r = file_lock(dirfd, "lock", ret_fd, &holder, e);
+    if (r == -EWOULDBLOCK)
+        return err_set(e, ERR_PERMANENT, r,
+                       "another driver (pid %d) serves %s on this node: it holds %s/lock",
+                       (int)holder, c->driver, dir);
+    return r;
+}
+
+static void on_claim_change(const struct record *rec, bool gone, void *data)
+{
+    struct node *n = data;
+
+    (void)gone;
+    if (!n->observe)
+        return;
+    vec_foreach (d, &rec->devices)
+        observe_device_changed(n->observe, d->grant.device);
+    observe_dirty(n->observe);
+}
+
+/* Before anything is served: what earlier runs left. */
+static int recover(struct node *n, struct err *e)
+{
+    struct store_content content = {0};
+    int r = store_load(&n->hands.store, &content, e);
+
+    if (r < 0)
+        return r;
+    vec_foreach (b, &content.bad)
+        log_error("claim record damaged and set aside: free VFs are offered only where they look "
+                  "untouched, until the file is removed",
+                  "file", b->file, "why", b->why);
+    n->suspicious = content.bad.n > 0;
+    vec_foreach (it, &content.records) {
+        struct record *rec = TAKE_PTR(*it);
+        _cleanup_free_ char *title = record_title(rec);
+        _cleanup_err_ struct err why = ERR_INIT;
+        bool gone, away;
+
+        if (claim_recover(&n->hands, rec, &gone, &away, &why) < 0 && !away)
+            log_error_err(&why, "claim not recovered: tried again later", "claim", title, "uid",
+                          rec->uid);
+        if (gone) {
+            log_info("claim of an earlier run cleaned up", "claim", title, "uid", rec->uid);
+            record_free(rec);
+            continue;
+        }
+        struct claim *c = claims_add(n->claims, rec);
+        if (rec->state != RECORD_PREPARED) {
+            rec->state = RECORD_RELEASING;
+            c->waits_for_home = true;
+        }
+    }
+    store_content_done(&content);
+    return 0;
+}
+
+static bool declares_skip(const json_t *node)
+{
+    json_t *features = json_at(node, "status.declaredFeatures"), *item;
+    size_t i;
+
+    json_array_foreach (features, i, item) {
+        if (json_is_string(item) && streq(json_string_value(item), "DRAOptionalNodeOperations"))
+            return true;
+    }
+    return false;
+}
+
+static bool pools_use(const struct pools *ps, enum mode mode)
+{
+    vec_foreach (p, &ps->pools)
+        if (p->mode == mode)
+            return true;
+    return false;
+}
+
+static void take_node(struct node *n, const json_t *o)
+{
+    const char *uid = json_str_at(o, "metadata.uid");
+    json_t *labels = json_at(o, "metadata.labels");
+    bool declared = declares_skip(o), first = !n->uid;
+    bool news = !streq_null(uid, n->uid) || declared != n->skip_declared;
+
+    if (!uid)
+        return;
+    if (!first && !streq(uid, n->uid))
+        log_info("the Node object was made anew: slices get its uid", "uid", uid);
+    if (first || declared != n->skip_declared) {
+        if (declared)
+            log_info("the kubelet honours skipNodeOperations");
+        else if (pools_use(&n->pools, MODE_SKIP))
+            log_warn("the kubelet doesn't declare DRAOptionalNodeOperations: VFs of pools with "
+                     "mode Skip are published without skipNodeOperations and run through Prepare");
+    }
+    free(n->uid);
+    n->uid = xstrdup(uid);
+    n->skip_declared = declared;
+    if (!labels || !json_equal(labels, n->labels)) {
+        json_decref(n->labels);
+        n->labels = labels ? json_deep_copy(labels) : json_object();
+        observe_dirty(n->observe); /* another set of pools may be meant for us */
+    }
+    if (news)
+        observe_publish(n->observe);
+}
+
+static void on_node(const struct watch_event *ev, void *data)
+{
+    struct node *n = data;
+
+    switch (ev->kind) {
+    case WATCH_PUT:
+        take_node(n, ev->object);
+        break;
+    case WATCH_TROUBLE:
+        log_warn_err(ev->err, "the Node object can't be watched for now: slices wait, claims that "
+                              "are set up go on");
+        break;
+    case WATCH_RESET:
+    case WATCH_DELETED:
+    case WATCH_SYNCED:
+        break;
+    }
+}
+
+static void on_pod(const struct pod *p, bool gone, void *data)
+{
+    if (gone || p->finished)
+        node_review_claims(data);
+}
+
+static void on_pods_synced(void *data)
+{
+    struct node *n = data;
+
+    sandboxes_review(n->sandboxes);
+    node_review_claims(n);
+}
+
+static void on_skip_kept(bool kept, void *data)
+{
+    struct node *n = data;
+
+    if (n->skip_kept == kept)
+        return;
+    n->skip_kept = kept;
+    observe_publish(n->observe);
+}
+
+static void on_registered(bool ok, const char *error, void *data)
+{
+    struct node *n = data;
+
+    if (ok)
+        log_info("registered with the kubelet", "driver", n->c.driver);
+    else
+        log_error("the kubelet refused the registration", "driver", n->c.driver, "why", error);
+}
+
+static void stop_when_idle(struct node *n, struct timer *t, int64_t since)
+{
+    bool idle = dra_open_calls(n->dra) == 0 && worker_pending(n->worker) == 0;
+
+    if (idle || clock_now(loop_clock(n->loop)) - since > STOP_LIMIT_MS)
+        loop_stop(n->loop);
+    else
+        timer_set(t, STOP_POLL_MS);
+}
+
+/* The stop in progress; one a process. */
+static struct {
+    struct timer *timer;
+    int64_t since;
+} stopping;
+
+static void stop_poll(void *data)
+{
+    stop_when_idle(data, stopping.timer, stopping.since);
+}
+
+static void on_signal(int signo, void *data)
+{
+    struct node *n = data;
+
+    if (n->stopping)
+        return;
+    log_info("stopping: what is under way is finished first", "signal", strsignal(signo));
+    n->stopping = true;
+    claims_stop_waiting(n->claims);
+    stopping.since = clock_now(loop_clock(n->loop));
+    stop_poll(n);
+}
+
+static void show_pools(const struct node *n)
+{
+    vec_foreach (p, &n->pools.problems)
+        log_error("pool isn't offered", "pool", p->name, "why", p->text);
+    if (n->pools.pools.n == 0)
+        log_warn("no pools: nothing is offered; `sriov-dra inventory` shows what could be, and "
+                 "--config FILE offers it");
+}
+
+static int serve(struct node *n, struct err *e)
+{
+    int r;
+
+    n->pods = pods_new(n->loop, n->api,
+                       &(struct pods_config){
+                           .node = n->c.name,
+                           .driver = n->c.driver,
+                           .changed = on_pod,
+                           .synced = on_pods_synced,
+                           .data = n,
+                       });
+    n->publish = publish_new(n->loop, n->api,
+                             &(struct publish_config){
+                                 .driver = n->c.driver,
+                                 .node = n->c.name,
+                                 .skip_kept = on_skip_kept,
+                                 .data = n,
+                             });
+    _cleanup_free_ char *name = api_escape(n->c.name);
+    _cleanup_free_ char *query = xasprintf("fieldSelector=metadata.name%%3D%s", name);
+    n->node_watch = watch_new(n->api, "/api/v1/nodes", query, on_node, n);
+
+    r = nri_new(n->loop,
+                &(struct nri_config){.socket = n->c.nri_socket, .name = "sriov-dra", .index = "50"},
+                &(struct nri_handlers){
+                    .state = sandboxes_nri_handlers.state,
+                    .synchronize = sandboxes_nri_handlers.synchronize,
+                    .event = sandboxes_nri_handlers.event,
+                    .data = n,
+                },
+                &n->nri, e);
+    if (r < 0)
+        return r;
+    return dra_new(n->loop,
+                   &(struct dra_config){
+                       .driver = n->c.driver,
+                       .kubelet_root = n->c.kubelet_root,
+                       .fn = node_dra_call,
+                       .registered = on_registered,
+                       .data = n,
+                   },
+                   &n->dra, e);
+}
+
+static void node_done(struct node *n)
+{
+    /* from the outside in: first nobody can call any more */
+    if (n->nri)
+        nri_free(n->nri);
+    if (n->dra)
+        dra_free(n->dra);
+    if (n->observe)
+        observe_free(n->observe);
+    if (n->worker)
+        worker_free(n->worker);
+    if (n->publish)
+        publish_free(n->publish);
+    if (n->pods)
+        pods_free(n->pods);
+    if (n->node_watch)
+        watch_free(n->node_watch);
+    if (n->api)
+        api_free(n->api);
+    if (n->sandboxes)
+        sandboxes_free(n->sandboxes);
+    if (n->claims)
+        claims_free(n->claims);
+    hands_done(&n->hands);
+    pools_done(&n->pools);
+    inventory_done(&n->inv);
+    json_decref(n->labels);
+    free(n->uid);
+    timer_free(stopping.timer);
+    if (n->loop)
+        loop_free(n->loop);
+}
+
+static int start(struct node *n, struct err *e)
+{
+    static const int signals[] = {SIGTERM, SIGINT};
+    int r;
+
+    if ((r = loop_new(clock_system(), &n->loop, e)) < 0 ||
+        (r = loop_signals(n->loop, signals, ARRAY_SIZE(signals), on_signal, n, e)) < 0)
+        return r;
+    stopping.timer = timer_new(n->loop, stop_poll, n);
+    if (n->c.pools_file && (r = pools_load(n->c.pools_file, &n->pools, e)) < 0)
+        return r;
+    show_pools(n);
+    r = hands_open(
+        &(struct hands_config){
+            .sysroot = n->c.sysroot,
+            .state_dir = n->c.state_dir,
+            .cdi_dir = n->c.cdi_dir,
+            .driver = n->c.driver,
+        },
+        &n->hands, e);
+    if (r < 0 || (r = worker_new(n->loop, "vf", &n->worker, e)) < 0)
+        return r;
+    n->claims = claims_new(n->loop, n->worker, &n->hands, on_claim_change, n);
+    n->sandboxes = sandboxes_new(n);
+    if ((r = recover(n, e)) < 0 || (r = observe_new(n, &n->observe, e)) < 0)
+        return r;
+    r = api_new(n->loop,
+                &(struct api_config){.kubeconfig = n->c.kubeconfig, .user_agent = "sriov-dra"},
+                &n->api, e);
+    if (r < 0)
+        return r;
+    return serve(n, e);
+}
+
+int node_run(const struct node_config *c, struct err *e)
+{
+    struct node n = {.c = *c, .skip_kept = true};
+    _cleanup_close_ int plugin_lock = -1, state_lock = -1;
+    _cleanup_free_ char *plugin_dir = xasprintf("%s/plugins/%s", c->kubelet_root, c->driver);
+    int r;
+
+    if ((r = take_lock(c, plugin_dir, &plugin_lock, e)) < 0 ||
+        (r = take_lock(c, c->state_dir, &state_lock, e)) < 0)
+        return r;
+    r = start(&n, e);
+    if (r == 0)
+        r = loop_run(n.loop, e);
+    if (n.stopping && n.dra && dra_open_calls(n.dra)) {
+        log_warn("calls are still open after the time to stop: leaving them");
+        _exit(0);
+    }
+    node_done(&n);
+    return r;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The parts of the verb `node`, as they see each other. Everything in it belongs to the main
+ * thread, except `hands`, which is the worker's, and what observe.c keeps for its own thread.
+ */
+#pragma once
+
+#include "driver/claims.h"
+#include "driver/pods.h"
+#include "driver/publish.h"
+#include "kube/dra.h"
+#include "kube/nri.h"
+
+#define HOME_WAIT_MS 20000 /* for a VF in a dead namespace; Prepare has 45 s from the kubelet */
+
+struct observe;
+struct sandboxes;
+
+struct node_config {
+    const char *name, *driver, *kubeconfig, *pools_file, *kubelet_root, *cdi_dir, *nri_socket,
+        *state_dir, *sysroot;
+};
+
+struct node {
+    struct node_config c;
+    struct loop *loop;
+    struct worker *worker;
+    struct hands hands;
+    struct pools pools;
+    struct inventory inv;
+    struct api *api;
+    struct watch *node_watch;
+    char *uid;          /* of the Node object; NULL until seen */
+    json_t *labels;     /* of the Node object */
+    bool skip_declared; /* the kubelet's gate, from status.declaredFeatures */
+    bool skip_kept;     /* the API server's, from what it keeps of our slices */
+    bool suspicious;    /* a record was damaged: free VFs must look untouched to be offered */
+    bool stopping;
+    struct claims *claims;
+    struct pods *pods;
+    struct publish *publish;
+    struct observe *observe;
+    struct sandboxes *sandboxes;
+    struct dra *dra;
+    struct nri *nri;
+};
+
+/*
+ * The whole life of the verb `node`: takes the node's lock, recovers, publishes, serves, registers,
+ * and runs until SIGTERM or SIGINT, which it lets finish what is under way. Blocks. `c` is
+ * borrowed. -EWOULDBLOCK if another driver serves this node. The signals must be blocked by now.
+ */
+int node_run(const struct node_config *c, struct err *e);
+
+/* What contract_decide() needs of the node now. Borrowed. */
+struct contract_input node_contract_input(struct node *n);
+
+/* prepare.c: the kubelet's calls; a dra_fn. */
+void node_dra_call(struct dra_call *call, void *data);
+
+/*
+ * Decides an allocation, frees devices that a finished claim still holds, and acquires. fn gets the
+ * claim, or the reason. Used by Prepare, and by sandboxes of claims that the kubelet skips.
+ */
+void node_acquire(struct node *n, const struct allocation *a, bool by_kubelet, int64_t wait_ms,
+                  claim_fn *fn, void *data);
+
+/* release.c: releases claims without Unprepare whose pods are gone; safe to call at any time. */
+void node_review_claims(struct node *n);
+
+/* status.c: writes status.devices of a claim after its VFs were attached. */
+void node_write_status(struct node *n, const struct record *rec, const attachment_vec *v);

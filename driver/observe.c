@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/observe.h"
+
+#include "base/log.h"
+#include "netlink/monitor.h"
+
+#define SETTLE_MS   100
+#define INTERVAL_MS (3 * 60 * 1000) /* what no message tells: a foreign tool's VLAN on a VF */
+
+/* When a device last changed hands; a look that began before is worth nothing. */
+struct device_epoch {
+    char device[DEVICE_NAME_SIZE];
+    uint64_t epoch;
+};
+
+struct observe {
+    struct node *node;
+    struct worker *worker;
+    struct monitor *monitor;
+    struct timer *settle, *interval;
+    bool looking, again;
+    uint64_t epoch;
+    VEC(struct device_epoch) changed;
+    vf_fact_vec facts; /* of the last look, for VFs that were free then */
+
+    /* the worker's */
+    struct sysroot root;
+    struct nl_transport *nl;
+};
+
+struct look {
+    struct job job;
+    struct observe *o;
+    uint64_t epoch;
+    char *node_name;
+    bool suspicious;
+    const struct pools *pools; /* read only, and unchanged while the node runs */
+    json_t *labels;
+    struct inventory inv;
+    vf_fact_vec facts;
+    int result;
+    struct err err;
+};
+
+static void judge(struct look *k, const struct pf *pf, const struct vf *vf, const struct pool *pool,
+                  struct vf_fact *fact)
+{
+    struct hw hw = {.root = &k->o->root, .nl = k->o->nl};
+    _cleanup_(vf_state_done) struct vf_state s = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+    struct strbuf why = {0};
+    unsigned n = 0;
+
+    strcpy(fact->vf_address, vf->address);
+    if (vf_state_read(&hw, pf->address, vf->address, vf->index, &s, &e) < 0) {
+        fact->why = xstrdup(err_text(&e));
+        return;
+    }
+    if (pool->mode == MODE_SKIP)
+        n += vf_state_differs(&s, &pool->settings, &why);
+    n += vf_state_unclean(&s, &why);
+    if (k->suspicious && pool->mode == MODE_PREPARE && s.home) {
+        /* Whose VF the damaged record was isn't known: only what looks untouched is offered. */
+        struct vf_settings untouched = {.set = VF_SET_VLAN};
+
+        n += vf_state_differs(&s, &untouched, &why);
+        if (s.has_perm_mac && !mac_equal(&s.mac, &s.perm_mac)) {
+            strbuf_puts(&why,
+                        why.len ? "; MAC isn't the permanent one" : "MAC isn't the permanent one");
+            n++;
+        }
+    }
+    fact->verified = n == 0;
+    fact->why = n ? strbuf_take(&why) : NULL;
+    strbuf_done(&why);
+}
+
+static void look_run(struct job *j)
+{
+    struct look *k = container_of(j, struct look, job);
+
+    k->result = inventory_read(&k->o->root, &k->inv, &k->err);
+    if (k->result < 0)
+        return;
+    inventory_fill_names(&k->inv);
+    vec_foreach (pf, &k->inv.pfs)
+        vec_foreach (vf, &pf->vfs) {
+            const struct pool *pool = pools_find(k->pools, k->node_name, k->labels, pf, vf, NULL);
+
+            if (pool)
+                judge(k, pf, vf, pool, VEC_PUSH(&k->facts));
+        }
+}
+
+static void look_free(struct look *k)
+{
+    inventory_done(&k->inv);
+    vf_fact_vec_done(&k->facts);
+    err_clear(&k->err);
+    json_decref(k->labels);
+    free(k->node_name);
+    free(k);
+}
+
+static const struct vf_fact *fact_of(const vf_fact_vec *v, const char *address)
+{
+    vec_foreach (f, v)
+        if (streq(f->vf_address, address))
+            return f;
+    return NULL;
+}
+
+/* What changed for people: a VF that drifted, or is right again. */
+static void tell(const vf_fact_vec *before, const vf_fact_vec *now)
+{
+    vec_foreach (f, now) {
+        const struct vf_fact *old = fact_of(before, f->vf_address);
+
+        if (!f->verified && (!old || old->verified))
+            log_warn("VF isn't offered as verified", "vf", f->vf_address, "why",
+                     f->why ? f->why : "unknown");
+        else if (f->verified && old && !old->verified)
+            log_info("VF is verified again", "vf", f->vf_address);
+    }
+}
+
+static uint64_t changed_at(const struct observe *o, const char *device)
+{
+    vec_foreach (c, &o->changed)
+        if (streq(c->device, device))
+            return c->epoch;
+    return 0;
+}
+
+static void look_start(struct observe *o);
+
+/* Keeps of a look what is still true, and of the last one what this one doesn't know better. */
+static void take_facts(struct observe *o, struct look *k)
+{
+    vf_fact_vec kept = {0};
+
+    vec_foreach (f, &k->facts) {
+        char device[DEVICE_NAME_SIZE];
+
+        device_name(f->vf_address, device);
+        struct vf_fact *out = VEC_PUSH(&kept);
+        const struct vf_fact *old = fact_of(&o->facts, f->vf_address);
+        const struct vf_fact *from = f;
+
+        if (claims_holder(o->node->claims, device)) {
+            /* in use: how it looks now is the pod's business; the last look at it free counts */
+            static const struct vf_fact in_use = {.verified = true};
+
+            from = old ? old : &in_use;
+        } else if (changed_at(o, device) > k->epoch) {
+            from = old ? old : f;
+            o->again = true;
+        }
+        *out = (struct vf_fact){.verified = from->verified, .why = xstrdup(from->why)};
+        strcpy(out->vf_address, f->vf_address);
+    }
+    tell(&o->facts, &kept);
+    vf_fact_vec_done(&o->facts);
+    o->facts = kept;
+}
+
+static void take(struct observe *o, struct look *k)
+{
+    if (k->result < 0) {
+        log_error_err(&k->err, "hardware not read");
+        return;
+    }
+    take_facts(o, k);
+    inventory_done(&o->node->inv);
+    o->node->inv = k->inv;
+    memset(&k->inv, 0, sizeof(k->inv));
+}
+
+static void look_done(struct job *j)
+{
+    struct look *k = container_of(j, struct look, job);
+    struct observe *o = k->o;
+
+    o->looking = false;
+    take(o, k);
+    look_free(k);
+    if (o->node->stopping)
+        return;
+    if (o->again) {
+        o->again = false;
+        observe_dirty(o);
+    }
+    observe_publish(o);
+    node_review_claims(o->node); /* a VF that was waited for may be home */
+}
+
+static struct look *look_new(struct observe *o)
+{
+    struct look *k = xnew(struct look);
+
+    *k = (struct look){
+        .job = {.run = look_run, .done = look_done},
+        .o = o,
+        .epoch = ++o->epoch,
+        .node_name = xstrdup(o->node->c.name),
+        .suspicious = o->node->suspicious,
+        .pools = &o->node->pools,
+        .labels = json_deep_copy(o->node->labels),
+    };
+    return k;
+}
+
+static void look_start(struct observe *o)
+{
+    if (o->looking) {
+        o->again = true;
+        return;
+    }
+    o->looking = true;
+    worker_submit(o->worker, &look_new(o)->job);
+}
+
+static void settled(void *data)
+{
+    look_start(data);
+}
+
+static void interval_over(void *data)
+{
+    struct observe *o = data;
+
+    timer_set(o->interval, INTERVAL_MS);
+    look_start(o);
+}
+
+static void on_event(const struct monitor_event *ev, void *data)
+{
+    (void)ev;
+    observe_dirty(data);
+}
+
+void observe_dirty(struct observe *o)
+{
+    if (!timer_is_set(o->settle))
+        timer_set(o->settle, SETTLE_MS);
+}
+
+void observe_device_changed(struct observe *o, const char *device)
+{
+    struct device_epoch *at = NULL;
+
+    vec_foreach (c, &o->changed)
+        if (streq(c->device, device))
+            at = c;
+    if (!at) {
+        at = VEC_PUSH(&o->changed);
+        strcpy(at->device, device);
+    }
+    at->epoch = ++o->epoch;
+}
+
+void observe_publish(struct observe *o)
+{
+    struct node *n = o->node;
+    vf_fact_vec facts = {0};
+    device_vec devices = {0};
+
+    if (!n->publish)
+        return;
+    vec_foreach (f, &o->facts) {
+        struct vf_fact *out = VEC_PUSH(&facts);
+        char device[DEVICE_NAME_SIZE];
+
+        device_name(f->vf_address, device);
+        *out = (struct vf_fact){
+            .verified = f->verified,
+            .why = xstrdup(f->why),
+            .in_use = claims_holder(n->claims, device) != NULL,
+        };
+        strcpy(out->vf_address, f->vf_address);
+    }
+    offer_devices(
+        &(struct offer_input){
+            .contract = node_contract_input(n),
+            .facts = &facts,
+            .skip_declared = n->skip_declared,
+            .skip_kept = n->skip_kept,
+        },
+        &devices);
+    publish_set(n->publish, n->uid, &devices);
+    device_vec_done(&devices);
+    vf_fact_vec_done(&facts);
+}
+
+int observe_new(struct node *n, struct observe **ret, struct err *e)
+{
+    struct observe *o = xnew(struct observe);
+    int r;
+
+    o->node = n;
+    o->root.fd = -1;
+    o->settle = timer_new(n->loop, settled, o);
+    o->interval = timer_new(n->loop, interval_over, o);
+    if ((r = sysroot_open(n->c.sysroot, &o->root, e)) < 0 ||
+        (r = nl_open(NETLINK_ROUTE, &o->nl, e)) < 0 ||
+        (r = worker_new(n->loop, "observe", &o->worker, e)) < 0 ||
+        /* before the first look, so that no change falls between */
+        (r = monitor_new(n->loop, on_event, o, &o->monitor, e)) < 0) {
+        observe_free(o);
+        return r;
+    }
+    struct look *k = look_new(o);
+    look_run(&k->job);
+    if (k->result < 0) {
+        r = err_move(e, &k->err);
+        look_free(k);
+        observe_free(o);
+        return r;
+    }
+    take(o, k);
+    look_free(k);
+    timer_set(o->interval, INTERVAL_MS);
+    *ret = o;
+    return 0;
+}
+
+void observe_free(struct observe *o)
+{
+    if (o->worker)
+        worker_free(o->worker);
+    if (o->monitor)
+        monitor_free(o->monitor);
+    timer_free(o->settle);
+    timer_free(o->interval);
+    if (o->nl)
+        nl_free(o->nl);
+    if (o->root.fd >= 0)
+        sysroot_done(&o->root);
+    vf_fact_vec_done(&o->facts);
+    free(o->changed.v);
+    free(o);
+}

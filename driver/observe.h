@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the node's picture of its hardware true: re-reads inventory and the state of free VFs when
+ * the kernel reports a change, after a claim is released, and every few minutes; then has the offer
+ * published. Reading blocks, so it happens on a thread of its own with its own netlink socket.
+ */
+#pragma once
+
+#include "driver/node.h"
+
+/* Reads once, blocking, so that the node starts with a picture. */
+int observe_new(struct node *n, struct observe **ret, struct err *e);
+void observe_free(struct observe *o);
+DEFINE_CLEANUP(struct observe, observe_free)
+
+/* Something may have changed: look again after a short settle time. */
+void observe_dirty(struct observe *o);
+
+/* A claim took this device, or gave it back: what was seen of it before means nothing now. */
+void observe_device_changed(struct observe *o, const char *device);
+
+/* Computes the offer from what is known now, and hands it to the publisher. */
+void observe_publish(struct observe *o);

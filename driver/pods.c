@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "driver/pods.h"
+
+#include "base/log.h"
+#include "kube/watch.h"
+
+#include <errno.h>
+
+#define FETCH_DELAY_MS   500
+#define FETCH_RETRY_MS   3000
+#define FETCH_TIMEOUT_MS 5000
+
+struct pod_entry {
+    struct pod pod;
+    bool listed;      /* seen in the list that is under way */
+    int64_t fetch_at; /* when its claims are to be fetched; 0: nothing to do */
+};
+
+struct waiter {
+    pods_claim_fn *fn;
+    void *data;
+};
+
+/* One GET of a claim that is under way. */
+struct fetch {
+    struct pods *pods;
+    char *namespace, *name;
+    struct api_call *call;
+    VEC(struct waiter) waiters;
+};
+
+struct pods {
+    struct loop *loop;
+    struct api *api;
+    struct pods_config c;
+    char *driver;
+    struct watch *watch;
+    struct timer *timer;
+    bool synced;
+    VEC(struct pod_entry *) entries;
+    VEC(struct fetch *) fetches;
+};
+
+static void claim_done(struct pod_claim *c)
+{
+    if (c->current) {
+        allocation_done(c->current);
+        free(c->current);
+    }
+    free(c->problem);
+    free(c->name);
+}
+
+static void entry_free(struct pod_entry *en)
+{
+    vec_foreach (c, &en->pod.claims)
+        claim_done(c);
+    free(en->pod.claims.v);
+    free(en->pod.uid);
+    free(en->pod.namespace);
+    free(en->pod.name);
+    free(en);
+}
+
+static struct pod_entry *find_entry(struct pods *p, const char *uid)
+{
+    vec_foreach (en, &p->entries)
+        if (streq((*en)->pod.uid, uid))
+            return *en;
+    return NULL;
+}
+
+const struct pod *pods_find(struct pods *p, const char *uid)
+{
+    struct pod_entry *en = find_entry(p, uid);
+
+    return en ? &en->pod : NULL;
+}
+
+bool pods_synced(const struct pods *p)
+{
+    return p->synced;
+}
+
+bool pods_need_claim(struct pods *p, const char *namespace, const char *claim, char *const *uids,
+                     size_t n_uids)
+{
+    vec_foreach (it, &p->entries) {
+        const struct pod *pod = &(*it)->pod;
+
+        if (pod->finished)
+            continue;
+        for (size_t i = 0; i < n_uids; i++)
+            if (streq(uids[i], pod->uid))
+                return true;
+        if (!streq(pod->namespace, namespace))
+            continue;
+        vec_foreach (c, &pod->claims)
+            if (streq(c->name, claim))
+                return true;
+    }
+    return false;
+}
+
+static void arm(struct pods *p)
+{
+    int64_t first = 0, now = clock_now(loop_clock(p->loop));
+
+    vec_foreach (en, &p->entries)
+        if ((*en)->fetch_at && (!first || (*en)->fetch_at < first))
+            first = (*en)->fetch_at;
+    if (first)
+        timer_set(p->timer, first > now ? first - now : 0);
+}
+
+/* The names of the claims that a pod uses: direct, from templates, and for extended resources. */
+static void claim_names(const json_t *pod, json_t *names)
+{
+    json_t *spec = json_at(pod, "spec.resourceClaims");
+    json_t *made = json_at(pod, "status.resourceClaimStatuses"), *item;
+    const char *extended = json_str_at(pod, "status.extendedResourceClaimStatus.resourceClaimName");
+    size_t i;
+
+    json_array_foreach (spec, i, item) {
+        const char *name = json_str_at(item, "resourceClaimName");
+
+        if (name)
+            json_array_append_new(names, json_string(name));
+    }
+    json_array_foreach (made, i, item) {
+        const char *name = json_str_at(item, "resourceClaimName");
+
+        if (name)
+            json_array_append_new(names, json_string(name));
+    }
+    if (extended)
+        json_array_append_new(names, json_string(extended));
+}
+
+static bool take_names(struct pod *pod, const json_t *names)
+{
+    bool news = false;
+    json_t *item;
+    size_t i;
+
+    json_array_foreach ((json_t *)names, i, item) {
+        bool known = false;
+
+        vec_foreach (c, &pod->claims)
+            known |= streq(c->name, json_string_value(item));
+        if (known)
+            continue;
+        VEC_PUSH(&pod->claims)->name = xstrdup(json_string_value(item));
+        news = true;
+    }
+    return news;
+}
+
+/* Takes over what a pod object says. NULL if it is no pod object. */
+static struct pod_entry *put(struct pods *p, const json_t *o)
+{
+    const char *uid = json_str_at(o, "metadata.uid"), *name = json_str_at(o, "metadata.name"),
+               *namespace = json_str_at(o, "metadata.namespace"),
+               *phase = json_str_at(o, "status.phase");
+
+    if (!uid || !name || !namespace)
+        return NULL;
+    struct pod_entry *en = find_entry(p, uid);
+    bool news = !en;
+
+    if (!en) {
+        en = xnew(struct pod_entry);
+        en->pod.uid = xstrdup(uid);
+        en->pod.namespace = xstrdup(namespace);
+        en->pod.name = xstrdup(name);
+        en->pod.host_network = json_is_true(json_at(o, "spec.hostNetwork"));
+        *VEC_PUSH(&p->entries) = en;
+    }
+    en->listed = true;
+    bool finished = phase && (streq(phase, "Succeeded") || streq(phase, "Failed"));
+    news |= finished != en->pod.finished;
+    en->pod.finished = finished;
+
+    json_auto_t *names = json_array();
+    claim_names(o, names);
+    if (take_names(&en->pod, names)) {
+        news = true;
+        if (!en->fetch_at)
+            en->fetch_at = clock_now(loop_clock(p->loop)) + FETCH_DELAY_MS;
+        arm(p);
+    }
+    if (finished)
+        en->fetch_at = 0;
+    if (news)
+        p->c.changed(&en->pod, false, p->c.data);
+    return en;
+}
+
+static void drop_at(struct pods *p, size_t i)
+{
+    struct pod_entry *en = p->entries.v[i];
+
+    p->entries.v[i] = p->entries.v[--p->entries.n];
+    p->c.changed(&en->pod, true, p->c.data);
+    entry_free(en);
+}
+
+static void on_watch(const struct watch_event *ev, void *data)
+{
+    struct pods *p = data;
+
+    switch (ev->kind) {
+    case WATCH_RESET:
+        vec_foreach (en, &p->entries)
+            (*en)->listed = false;
+        break;
+    case WATCH_PUT:
+        (void)put(p, ev->object);
+        break;
+    case WATCH_DELETED: {
+        const char *uid = json_str_at(ev->object, "metadata.uid");
+
+        for (size_t i = 0; uid && i < p->entries.n; i++)
+            if (streq(p->entries.v[i]->pod.uid, uid)) {
+                drop_at(p, i);
+                break;
+            }
+        break;
+    }
+    case WATCH_SYNCED:
+        for (size_t i = p->entries.n; i-- > 0;)
+            if (!p->entries.v[i]->listed)
+                drop_at(p, i);
+        p->synced = true;
+        p->c.synced(p->c.data);
+        break;
+    case WATCH_TROUBLE:
+        log_warn_err(ev->err, "pods of this node can't be watched for now");
+        break;
+    }
+}
+
+/* Hands what a claim says to the pods that name it. `o` NULL: it doesn't exist. */
+static void note_claim(struct pods *p, const char *namespace, const char *name, const json_t *o)
+{
+    vec_foreach (it, &p->entries) {
+        struct pod *pod = &(*it)->pod;
+
+        if (!streq(pod->namespace, namespace))
+            continue;
+        vec_foreach (c, &pod->claims) {
+            _cleanup_err_ struct err e = ERR_INIT;
+            struct allocation a = {0};
+
+            if (!streq(c->name, name))
+                continue;
+            if (c->current) {
+                allocation_done(c->current);
+                free(TAKE_PTR(c->current));
+            }
+            free(TAKE_PTR(c->problem));
+            c->fetched = true;
+            if (!o)
+                continue;
+            int r = allocation_read(o, p->driver, NULL, &a, &e);
+            if (r == 0)
+                c->current = xmemdup(&a, sizeof(a));
+            else if (r != -ENOENT)
+                c->problem = xstrdup(err_text(&e));
+        }
+    }
+}
+
+static void fetched(const struct api_response *r, void *data)
+{
+    struct fetch *f = data;
+    struct pods *p = f->pods;
+    bool known = r->status == 404 || (r->status == 200 && r->body);
+
+    vec_foreach (it, &p->fetches)
+        if (*it == f) {
+            *it = p->fetches.v[--p->fetches.n];
+            break;
+        }
+    if (known)
+        note_claim(p, f->namespace, f->name, r->status == 200 ? r->body : NULL);
+    vec_foreach (w, &f->waiters) {
+        _cleanup_err_ struct err e = ERR_INIT;
+
+        if (r->status == 200 && r->body) {
+            w->fn(r->body, NULL, w->data);
+            continue;
+        }
+        if (r->status == 404)
+            err_set(&e, ERR_PERMANENT, -ENOENT, "claim %s/%s isn't known to the API server",
+                    f->namespace, f->name);
+        else
+            err_set(&e, ERR_TRANSIENT, r->err.code ? r->err.code : -EIO, "%s", err_text(&r->err));
+        w->fn(NULL, &e, w->data);
+    }
+    free(f->waiters.v);
+    free(f->namespace);
+    free(f->name);
+    free(f);
+}
+
+void pods_fetch_claim(struct pods *p, const char *namespace, const char *name, int timeout_ms,
+                      int retries, pods_claim_fn *fn, void *data)
+{
+    vec_foreach (it, &p->fetches)
+        if (streq((*it)->namespace, namespace) && streq((*it)->name, name)) {
+            *VEC_PUSH(&(*it)->waiters) = (struct waiter){fn, data};
+            return;
+        }
+    struct fetch *f = xnew(struct fetch);
+    _cleanup_free_ char *ns = api_escape(namespace), *n = api_escape(name);
+    _cleanup_free_ char *path =
+        xasprintf("/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s", ns, n);
+
+    f->pods = p;
+    f->namespace = xstrdup(namespace);
+    f->name = xstrdup(name);
+    *VEC_PUSH(&f->waiters) = (struct waiter){fn, data};
+    *VEC_PUSH(&p->fetches) = f;
+    f->call =
+        api_send(p->api,
+                 &(struct api_request){
+                     .method = "GET", .path = path, .retries = retries, .timeout_ms = timeout_ms},
+                 fetched, f);
+}
+
+/* A claim that was fetched because its pod was seen. */
+static void fetched_early(const json_t *claim, struct err *e, void *data)
+{
+    struct pods *p = data;
+
+    (void)claim;
+    (void)e; /* the pod's claim stays unfetched and its turn comes again */
+    arm(p);
+}
+
+static void fetch_due(void *data)
+{
+    struct pods *p = data;
+    int64_t now = clock_now(loop_clock(p->loop));
+
+    vec_foreach (it, &p->entries) {
+        struct pod_entry *en = *it;
+        bool open = false;
+
+        if (!en->fetch_at || en->fetch_at > now)
+            continue;
+        vec_foreach (c, &en->pod.claims) {
+            if (c->fetched)
+                continue;
+            open = true;
+            pods_fetch_claim(p, en->pod.namespace, c->name, FETCH_TIMEOUT_MS, 0, fetched_early, p);
+        }
+        en->fetch_at = open ? now + FETCH_RETRY_MS : 0;
+    }
+    arm(p);
+}
+
+/* A pod, and its claims, being looked up for a sandbox. */
+struct resolve {
+    struct pods *pods;
+    char *namespace, *name, *uid;
+    int timeout_ms;
+    unsigned open;
+    struct err err;
+    pods_pod_fn *fn;
+    void *data;
+};
+
+static void resolve_end(struct resolve *r)
+{
+    struct pod_entry *en = find_entry(r->pods, r->uid);
+
+    r->fn(r->err.code ? NULL : en ? &en->pod : NULL, r->err.code ? &r->err : NULL, r->data);
+    err_clear(&r->err);
+    free(r->namespace);
+    free(r->name);
+    free(r->uid);
+    free(r);
+}
+
+static void resolved_claim(const json_t *claim, struct err *e, void *data)
+{
+    struct resolve *r = data;
+
+    if (!claim && e->code != -ENOENT)
+        (void)err_move(&r->err, e);
+    if (--r->open == 0)
+        resolve_end(r);
+}
+
+static void resolve_claims(struct resolve *r, struct pod_entry *en)
+{
+    r->open = 1; /* so that no answer ends it before all are asked */
+    vec_foreach (c, &en->pod.claims)
+        if (!c->fetched) {
+            r->open++;
+            pods_fetch_claim(r->pods, en->pod.namespace, c->name, r->timeout_ms, 0, resolved_claim,
+                             r);
+        }
+    if (--r->open == 0)
+        resolve_end(r);
+}
+
+static void resolved_pod(const struct api_response *a, void *data)
+{
+    struct resolve *r = data;
+    const char *uid = json_str_at(a->body, "metadata.uid");
+
+    if (a->status == 200 && streq_null(uid, r->uid)) {
+        resolve_claims(r, put(r->pods, a->body));
+        return;
+    }
+    /* Not there, or a mirror of a static pod, whose uid is another: it can have no claims. */
+    if (a->status != 200 && a->status != 404)
+        err_set(&r->err, ERR_TRANSIENT, a->err.code ? a->err.code : -EIO, "%s", err_text(&a->err));
+    resolve_end(r);
+}
+
+void pods_resolve(struct pods *p, const char *namespace, const char *name, const char *uid,
+                  int timeout_ms, pods_pod_fn *fn, void *data)
+{
+    struct pod_entry *en = find_entry(p, uid);
+    struct resolve *r = xnew(struct resolve);
+
+    *r = (struct resolve){
+        .pods = p,
+        .namespace = xstrdup(namespace),
+        .name = xstrdup(name),
+        .uid = xstrdup(uid),
+        .timeout_ms = timeout_ms,
+        .fn = fn,
+        .data = data,
+    };
+    if (en) {
+        resolve_claims(r, en);
+        return;
+    }
+    _cleanup_free_ char *ns = api_escape(namespace), *n = api_escape(name);
+    _cleanup_free_ char *path = xasprintf("/api/v1/namespaces/%s/pods/%s", ns, n);
+
+    (void)api_send(p->api,
+                   &(struct api_request){.method = "GET", .path = path, .timeout_ms = timeout_ms},
+                   resolved_pod, r);
+}
+
+struct pods *pods_new(struct loop *l, struct api *a, const struct pods_config *c)
+{
+    struct pods *p = xnew(struct pods);
+    _cleanup_free_ char *node = api_escape(c->node);
+    _cleanup_free_ char *query = xasprintf("fieldSelector=spec.nodeName%%3D%s", node);
+
+    *p = (struct pods){.loop = l, .api = a, .c = *c, .driver = xstrdup(c->driver)};
+    p->c.node = p->c.driver = NULL;
+    p->timer = timer_new(l, fetch_due, p);
+    p->watch = watch_new(a, "/api/v1/pods", query, on_watch, p);
+    return p;
+}
+
+void pods_free(struct pods *p)
+{
+    watch_free(p->watch);
+    timer_free(p->timer);
+    vec_foreach (f, &p->fetches) {
+        api_cancel((*f)->call);
+        free((*f)->waiters.v);
+        free((*f)->namespace);
+        free((*f)->name);
+        free(*f);
+    }
+    vec_foreach (en, &p->entries)
+        entry_free(*en);
+    free(p->fetches.v);
+    free(p->entries.v);
+    free(p->driver);
+    free(p);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NodePrepareResources and NodeUnprepareResources: each claim of a call for itself. */
+#include "base/log.h"
+#include "driver/node.h"
+
+#include <errno.h>
+
+#define RELEASE_POLL_MS 50
+
+/* One claim of one call. */
+struct prep {
+    struct node *node;
+    struct dra_call *call;
+    size_t index;
+    int64_t deadline; /* for VFs to come home; one for all claims of the call */
+};
+
+static int64_t time_left(const struct prep *p)
+{
+    int64_t left = p->deadline - clock_now(loop_clock(p->node->loop));
+
+    return left > 0 ? left : 0;
+}
+
+static void answer_error(struct prep *p, const struct err *e)
+{
+    const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
+    struct dra_result r = {.error = xstrdup(err_text(e))};
+    _cleanup_free_ char *title = xasprintf("%s/%s", ref->namespace, ref->name);
+
+    log_error_err(e, p->call->prepare ? "claim not prepared" : "claim not unprepared", "claim",
+                  title, "uid", ref->uid);
+    dra_call_answer(p->call, p->index, &r);
+    free(p);
+}
+
+static void answer_prepared(struct prep *p, const struct record *rec)
+{
+    struct dra_result r = {0};
+    _cleanup_free_ char *title = record_title(rec);
+
+    vec_foreach (d, &rec->devices) {
+        struct dra_device *out = VEC_PUSH(&r.devices);
+
+        out->request = xstrdup(d->grant.request);
+        out->pool = xstrdup(d->grant.pool);
+        out->device = xstrdup(d->grant.device);
+        out->cdi_id = claim_cdi_id(p->node->hands.cdi_kind, rec, d);
+    }
+    log_info("claim prepared", "claim", title, "uid", rec->uid);
+    dra_call_answer(p->call, p->index, &r);
+    free(p);
+}
+
+static void acquired(struct claim *c, struct err *e, void *data)
+{
+    struct prep *p = data;
+
+    if (e)
+        answer_error(p, e);
+    else
+        answer_prepared(p, c->rec);
+}
+
+/* An acquisition: first the devices' finished holders are released, then it starts. */
+struct acquisition {
+    struct node *node;
+    struct record *rec;
+    int64_t deadline;
+    struct timer *retry;
+    claim_fn *fn;
+    void *data;
+};
+
+static void acquisition_go_on(void *data);
+
+static void acquisition_free(struct acquisition *a)
+{
+    timer_free(a->retry);
+    record_free(a->rec);
+    free(a);
+}
+
+static void acquisition_fail(struct acquisition *a, struct err *e)
+{
+    a->fn(NULL, e, a->data);
+    acquisition_free(a);
+}
+
+static void holder_released(struct claim *c, struct err *e, void *data)
+{
+    struct acquisition *a = data;
+
+    (void)c;
+    if (e)
+        acquisition_fail(a, e);
+    else
+        acquisition_go_on(a);
+}
+
+/* Whether a claim that the kubelet won't unprepare has no pod left here. */
+static bool is_finished(struct node *n, const struct claim *c)
+{
+    return !c->rec->by_kubelet && n->pods && pods_synced(n->pods) &&
+           !pods_need_claim(n->pods, c->rec->namespace, c->rec->name, c->rec->pods.v,
+                            c->rec->pods.n);
+}
+
+static void acquisition_go_on(void *data)
+{
+    struct acquisition *a = data;
+    struct node *n = a->node;
+    int64_t left = a->deadline - clock_now(loop_clock(n->loop));
+
+    if (left < 0 || n->stopping)
+        left = 0;
+    vec_foreach (d, &a->rec->devices) {
+        struct claim *holder = claims_holder(n->claims, d->grant.device);
+        _cleanup_err_ struct err e = ERR_INIT;
+
+        if (!holder)
+            continue;
+        if (holder->busy && holder->rec->state == RECORD_RELEASING && left > 0) {
+            timer_set(a->retry, RELEASE_POLL_MS);
+            return;
+        }
+        if (!holder->busy && !holder->sandbox_id && is_finished(n, holder)) {
+            claims_release(n->claims, holder, left, holder_released, a);
+            return;
+        }
+        err_set(&e, ERR_TRANSIENT, -EBUSY,
+                "VF %s (device %s) is held by claim %s/%s (uid %s)%s%s until that is unprepared",
+                d->grant.vf_address, d->grant.device, holder->rec->namespace, holder->rec->name,
+                holder->rec->uid, holder->pod_uid ? ", used by the pod with uid " : "",
+                holder->pod_uid ? holder->pod_uid : "");
+        acquisition_fail(a, &e);
+        return;
+    }
+    struct claim *c = claims_add(n->claims, TAKE_PTR(a->rec));
+    claims_acquire(n->claims, c, left, a->fn, a->data);
+    acquisition_free(a);
+}
+
+void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubelet, int64_t wait_ms,
+                  claim_fn *fn, void *data)
+{
+    struct contract_input in = node_contract_input(n);
+    _cleanup_err_ struct err e = ERR_INIT;
+    grant_vec grants = {0};
+
+    if (contract_decide(&in, alloc, &grants, &e) < 0) {
+        fn(NULL, &e, data);
+        return;
+    }
+    struct acquisition *a = xnew(struct acquisition);
+    *a = (struct acquisition){
+        .node = n,
+        .rec = record_new(alloc, &grants, n->hands.boot_id, by_kubelet),
+        .deadline = clock_now(loop_clock(n->loop)) + wait_ms,
+        .fn = fn,
+        .data = data,
+    };
+    a->retry = timer_new(n->loop, acquisition_go_on, a);
+    acquisition_go_on(a);
+}
+
+static void claim_fetched(const json_t *claim, struct err *e, void *data)
+{
+    struct prep *p = data;
+    const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
+    _cleanup_err_ struct err own = ERR_INIT;
+    struct allocation a = {0};
+
+    if (!claim) {
+        answer_error(p, e);
+        return;
+    }
+    if (allocation_read(claim, p->node->c.driver, ref->uid, &a, &own) < 0) {
+        answer_error(p, &own);
+        return;
+    }
+    /* While the claim was fetched another call may have begun with it. */
+    if (claims_find(p->node->claims, ref->uid)) {
+        err_set(&own, ERR_TRANSIENT, -EBUSY, "another call is preparing this claim");
+        answer_error(p, &own);
+    } else if (a.devices.n == 0) {
+        err_set(&own, ERR_PERMANENT, -ENODEV, "claim %s/%s has no device of driver %s", a.namespace,
+                a.name, p->node->c.driver);
+        answer_error(p, &own);
+    } else {
+        node_acquire(p->node, &a, true, time_left(p), acquired, p);
+    }
+    allocation_done(&a);
+}
+
+static void prepare_one(struct prep *p)
+{
+    const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
+    struct claim *c = claims_find(p->node->claims, ref->uid);
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    if (!c) {
+        pods_fetch_claim(p->node->pods, ref->namespace, ref->name, 8000, 2, claim_fetched, p);
+        return;
+    }
+    if (c->busy || c->rec->state != RECORD_PREPARED) {
+        err_set(&e, ERR_TRANSIENT, -EBUSY, "claim %s/%s is still being %s", c->rec->namespace,
+                c->rec->name,
+                c->rec->state == RECORD_PREPARED    ? "worked on"
+                : c->rec->state == RECORD_PREPARING ? "prepared"
+                                                    : "released");
+        answer_error(p, &e);
+        return;
+    }
+    c->rec->by_kubelet = true; /* who calls Prepare will call Unprepare */
+    claims_acquire(p->node->claims, c, 0, acquired, p);
+}
+
+static void released(struct claim *c, struct err *e, void *data)
+{
+    struct prep *p = data;
+    struct dra_result r = {0};
+
+    (void)c;
+    if (e) {
+        answer_error(p, e);
+        return;
+    }
+    log_info("claim unprepared", "uid", p->call->claims.v[p->index].uid);
+    dra_call_answer(p->call, p->index, &r);
+    free(p);
+}
+
+static void unprepare_one(struct prep *p)
+{
+    struct claim *c = claims_find(p->node->claims, p->call->claims.v[p->index].uid);
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    if (!c) {
+        released(NULL, NULL, p); /* nothing of it is left: success */
+        return;
+    }
+    if (c->busy) {
+        err_set(&e, ERR_TRANSIENT, -EBUSY, "claim %s/%s is still being worked on",
+                c->rec->namespace, c->rec->name);
+        answer_error(p, &e);
+        return;
+    }
+    claims_release(p->node->claims, c, time_left(p), released, p);
+}
+
+void node_dra_call(struct dra_call *call, void *data)
+{
+    struct node *n = data;
+    int64_t deadline = clock_now(loop_clock(n->loop)) + HOME_WAIT_MS;
+    size_t count = call->claims.n;
+    bool prepare = call->prepare; /* the call is freed with its last answer */
+
+    for (size_t i = 0; i < count; i++) {
+        struct prep *p = xnew(struct prep);
+        const char *uid = call->claims.v[i].uid;
+        _cleanup_err_ struct err e = ERR_INIT;
+
+        *p = (struct prep){.node = n, .call = call, .index = i, .deadline = deadline};
+        if (!uid_is_valid(uid)) {
+            err_set(&e, ERR_USER, -EINVAL, "\"%s\" is no uid", uid);
+            answer_error(p, &e);
+        } else if (n->stopping) {
+            err_set(&e, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
+            answer_error(p, &e);
+        } else if (prepare) {
+            prepare_one(p);
+        } else {
+            unprepare_one(p);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status.devices of a claim: what its VFs look like in the pod (KEP-4817). */
+#include "base/log.h"
+#include "driver/node.h"
+
+#define IPS_MAX 16 /* k8s.io/api/resource/v1: networkData.ips */
+
+static json_t *condition(void)
+{
+    char now[21];
+    json_t *c = json_object();
+
+    clock_rfc3339(clock_wall_ms(), now);
+    json_object_set_new(c, "type", json_string("Ready"));
+    json_object_set_new(c, "status", json_string("True"));
+    json_object_set_new(c, "reason", json_string("Attached"));
+    json_object_set_new(c, "message", json_string("the VF is in the pod, as asked"));
+    json_object_set_new(c, "lastTransitionTime", json_string(now));
+    return c;
+}
+
+static json_t *network_data(const struct attach_result *r)
+{
+    json_t *net = json_object(), *ips = json_array();
+    char mac[MAC_TEXT_SIZE], ip[IPNET_TEXT_SIZE];
+
+    json_object_set_new(net, "interfaceName", json_string(r->name));
+    json_object_set_new(net, "hardwareAddress", json_string(mac_text(&r->mac, mac)));
+    vec_foreach (a, &r->addrs)
+        if (json_array_size(ips) < IPS_MAX)
+            json_array_append_new(ips, json_string(ipnet_text(a, ip)));
+    json_object_set_new(net, "ips", ips);
+    return net;
+}
+
+static json_t *document(const struct node *n, const struct record *rec, const attachment_vec *v)
+{
+    json_t *doc = json_object(), *meta = json_object(), *status = json_object(),
+           *devices = json_array();
+
+    for (size_t i = 0; i < v->n && i < rec->devices.n; i++) {
+        const struct grant *g = &rec->devices.v[i].grant;
+        json_t *d;
+
+        if (!v->v[i].attached)
+            continue;
+        d = json_object();
+        json_object_set_new(d, "driver", json_string(n->c.driver));
+        json_set_str(d, "pool", g->pool);
+        json_set_str(d, "device", g->device);
+        json_set_str(d, "shareID", g->share_id);
+        json_object_set_new(d, "conditions", json_pack("[o]", condition()));
+        json_object_set_new(d, "networkData", network_data(&v->v[i].result));
+        json_array_append_new(devices, d);
+    }
+    json_set_str(meta, "namespace", rec->namespace);
+    json_set_str(meta, "name", rec->name);
+    json_set_str(meta, "uid", rec->uid); /* a claim made anew under this name isn't ours */
+    json_object_set_new(status, "devices", devices);
+    json_object_set_new(doc, "apiVersion", json_string("resource.k8s.io/v1"));
+    json_object_set_new(doc, "kind", json_string("ResourceClaim"));
+    json_object_set_new(doc, "metadata", meta);
+    json_object_set_new(doc, "status", status);
+    return doc;
+}
+
+static void written(const struct api_response *r, void *data)
+{
+    (void)data;
+    if (r->err.code < 0)
+        log_warn_err(&r->err, "claim status not written");
+}
+
+/*
+ * Server-side apply, not PUT: a PUT of the whole status by a client that doesn't know every member
+ * is refused (skipNodeOperations can't be changed once set), and it would undo other drivers'
+ * entries.
+ */
+void node_write_status(struct node *n, const struct record *rec, const attachment_vec *v)
+{
+    json_auto_t *doc = document(n, rec, v);
+    _cleanup_free_ char *ns = api_escape(rec->namespace), *name = api_escape(rec->name),
+                        *manager = api_escape(n->c.driver);
+    _cleanup_free_ char *path =
+        xasprintf("/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s/status"
+                  "?fieldManager=%s&force=true",
+                  ns, name, manager);
+
+    (void)api_send(n->api,
+                   &(struct api_request){
+                       .method = "PATCH",
+                       .path = path,
+                       .body = doc,
+                       .content_type = "application/apply-patch+yaml",
+                       .retries = 5,
+                   },
+                   written, NULL);
+}

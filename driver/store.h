@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Claim records on disk: one file per claim, "<uid>.json" in the state directory. The first line
+ * says what it is and has the checksum of the bytes that follow, so that a torn or flipped file is
+ * told from a good one whatever a later release writes. All calls block.
+ */
+#pragma once
+
+#include "driver/record.h"
+
+struct store {
+    int dirfd;
+    char *path;
+};
+
+int store_open(const char *path, struct store *ret, struct err *e);
+void store_done(struct store *s);
+
+/* Durable: on return the record survives a crash and a power cut. */
+int store_save(const struct store *s, const struct record *r, struct err *e);
+int store_remove(const struct store *s, const char *uid, struct err *e);
+
+/* A file that is no good record: where it was set aside, and why. */
+struct store_bad {
+    char *file, *why;
+};
+
+struct store_content {
+    VEC(struct record *) records;
+    VEC(struct store_bad) bad;
+};
+void store_content_done(struct store_content *c);
+
+/*
+ * Reads all records. A damaged file is renamed to "<name>.bad" and listed; those that an earlier
+ * start set aside are listed again, until somebody removes them. A record of a newer version fails
+ * the call: going on without it would lose a live claim.
+ */
+int store_load(const struct store *s, struct store_content *ret, struct err *e);
