@@ -403,6 +403,18 @@ static int check_path(const char *path, struct err *e)
     return 0;
 }
 
+/* `why` is a nest of errors as text, or NULL; where a system call failed it has "errno:2". */
+static int bind_failed(const char *path, const char *why, struct err *e)
+{
+    const char *number = why ? strstr(why, "errno:") : NULL;
+    int code = number ? atoi(number + strlen("errno:")) : 0;
+
+    if (code > 0)
+        return err_errno(e, -code, "socket %s", path);
+    return err_set(e, ERR_PERMANENT, -EADDRNOTAVAIL, "socket %s: %s", path,
+                   why ? why : "gRPC can't serve on it and doesn't say why");
+}
+
 static int bind_path(grpc_server *server, const char *path, struct err *e)
 {
     _cleanup_free_ char *uri = unix_uri(path);
@@ -421,8 +433,7 @@ static int bind_path(grpc_server *server, const char *path, struct err *e)
     (void)umask(old);
     grpc_server_credentials_release(creds);
     if (port == 0)
-        r = err_set(e, ERR_PERMANENT, -EADDRNOTAVAIL, "socket %s: %s", path,
-                    why.len ? why.s : "gRPC can't serve on it");
+        r = bind_failed(path, why.s, e);
     strbuf_done(&why);
     return r;
 }
