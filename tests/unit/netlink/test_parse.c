@@ -334,6 +334,87 @@ static void test_maltreated_wrapped_list(void **state)
         }
 }
 
+static struct nl_msg *load(const char *name)
+{
+    _cleanup_free_ char *path = xasprintf("%s/netlink/%s.bin", getenv("FIXTURES"), name);
+    struct nl_msg *m;
+
+    assert_int_equal(scripted_load(path, &m, 1), 1);
+    return m;
+}
+
+static const char *const captured[] = {"igb-pf-fresh", "igb-pf-set", "igb-pf-none", "igbvf", "lo"};
+
+static void test_captured(void **state)
+{
+    static const unsigned all = ALL_FIELDS & ~(unsigned)VF_FIELD_RSS_QUERY;
+    static const struct vf_info set[] = {
+        {0, all, {{0xf2, 0x65, 0xc6, 0xea, 0x48, 0x1d}}, 100, 3, ETH_P_8021Q, .spoofchk = true},
+        {1, all, {{0x52, 0x54, 0x00, 0xab, 0xcd, 0xef}}, 0, 0, ETH_P_8021Q, .spoofchk = true},
+        {2, all, {{0xde, 0xa4, 0xcb, 0xa2, 0x04, 0x5f}}, 0, 0, ETH_P_8021Q, true, true},
+        {3, all, {{0xfe, 0x3d, 0x4c, 0x1f, 0x03, 0x2f}}, 0, 0, ETH_P_8021Q},
+        {4,
+         all,
+         {{0x82, 0x75, 0xf0, 0xd7, 0xd4, 0x9a}},
+         0,
+         0,
+         ETH_P_8021Q,
+         .spoofchk = true,
+         .max_tx_mbps = 500},
+        {5, all, {{0x7e, 0x53, 0x45, 0x91, 0xf6, 0xdc}}, 9, 0, ETH_P_8021Q, .spoofchk = true},
+        {6,
+         all,
+         {{0x52, 0x54, 0x00, 0xab, 0xcd, 0xee}},
+         7,
+         1,
+         ETH_P_8021Q,
+         .trust = true,
+         .max_tx_mbps = 100},
+    };
+    const struct mac pf_mac = {{0x52, 0x54, 0x00, 0x00, 0x01, 0x00}};
+    _cleanup_(link_done) struct link pf = parse(load("igb-pf-set"));
+    _cleanup_(link_done) struct link fresh = parse(load("igb-pf-fresh"));
+    _cleanup_(link_done) struct link none = parse(load("igb-pf-none"));
+    _cleanup_(link_done) struct link vf = parse(load("igbvf"));
+    _cleanup_(link_done) struct link lo = parse(load("lo"));
+
+    (void)state;
+    assert_string_equal(pf.name, "enp1s0");
+    assert_int_equal(pf.arp_type, ARPHRD_ETHER);
+    assert_int_equal(pf.mtu, 1500);
+    assert_int_equal(pf.min_mtu, 68);
+    assert_int_equal(pf.max_mtu, 9216);
+    assert_true(pf.flags & IFF_UP && pf.carrier);
+    assert_string_equal(pf.parent_dev, "0000:01:00.0");
+    assert_true(pf.has_mac && mac_equal(&pf.mac, &pf_mac));
+    assert_true(pf.has_perm_mac && mac_equal(&pf.perm_mac, &pf_mac));
+    assert_false(pf.vfs_truncated);
+    assert_int_equal(pf.num_vf, 7);
+    assert_int_equal(pf.vfs.n, 7);
+    for (size_t i = 0; i < ARRAY_SIZE(set); i++)
+        assert_same_vf(&pf.vfs.v[i], &set[i]);
+
+    assert_int_equal(fresh.vfs.n, 7);
+    vec_foreach (v, &fresh.vfs)
+        assert_true(v->spoofchk && !v->trust && v->vlan_id == 0 && v->max_tx_mbps == 0);
+    assert_int_equal(none.num_vf + none.vfs.n, 0);
+    assert_string_equal(vf.name, "enp1s0v0");
+    assert_string_equal(vf.parent_dev, "0000:01:10.0");
+    assert_int_equal(vf.num_vf + vf.vfs.n, 0);
+    assert_string_equal(lo.name, "lo");
+    assert_string_equal(lo.parent_dev, "");
+}
+
+static void test_maltreated_captured(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(captured); i++) {
+        _cleanup_(nlmsg_freep) struct nl_msg *m = load(captured[i]);
+
+        maltreat(nlmsg_hdr(m));
+    }
+}
+
 static void test_get(void **state)
 {
     _cleanup_(link_done) struct link pf = make_pf(2);
@@ -411,6 +492,8 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_maltreated),
         cmocka_unit_test(test_maltreated_wrapped_list),
+        cmocka_unit_test(test_captured),
+        cmocka_unit_test(test_maltreated_captured),
         cmocka_unit_test(test_get),
         cmocka_unit_test(test_list_that_changes),
     };
