@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Manifests that the end-to-end tests and the demo share, and looking at VFs.
+
+VFs of enp1s0 are prepared per claim; the first four of enp2s0 are set up
+beforehand on VLAN 100 and skipped. The two ports are joined by a hub.
+"""
+import json
+import re
+
+from lab import DRIVER, wait_for
+
+GROUP = "sriov-dra.dev/v1alpha1"
+PREPARE_PF, SKIP_PF = "enp1s0", "enp2s0"
+SKIP_VFS = range(4)
+
+
+def pool(name, pf, mode, indexes=None, **spec):
+    function = {"parent": {"interface": pf}}
+    if indexes:
+        function["indexes"] = indexes
+    return {"apiVersion": GROUP, "kind": "VirtualFunctionPool", "metadata": {"name": name},
+            "spec": {"functions": [function], "mode": mode, **spec}}
+
+
+def pools(**skip_settings):
+    """The pools of most tests: 7 VFs to prepare, 4 to skip."""
+    settings = {"vlan": {"id": 100}, **skip_settings}
+    return [pool("prepared", PREPARE_PF, "Prepare"),
+            pool("storage", SKIP_PF, "Skip", "0-3", settings=settings)]
+
+
+def provision(node, vlan=100):
+    """What a central provisioner does: the skip pool's settings on its VFs."""
+    node.run("\n".join(f"ip link set {SKIP_PF} vf {i} vlan {vlan}" for i in SKIP_VFS))
+
+
+def device_class(name, mode, parameters=None):
+    spec = {"selectors": [{"cel": {"expression":
+            f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].mode == "{mode}"'}}]}
+    if parameters:
+        spec["config"] = [{"opaque": {"driver": DRIVER, "parameters": config(**parameters)}}]
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
+
+
+def classes():
+    return [device_class("vf-prepared", "Prepare"), device_class("vf-preprovisioned", "Skip")]
+
+
+def config(settings=None, interface=None):
+    document = {"apiVersion": GROUP, "kind": "VirtualFunctionConfig"}
+    if settings:
+        document["settings"] = settings
+    if interface:
+        document["interface"] = interface
+    return document
+
+
+def claim(name, class_name, settings=None, interface=None, count=1, parameters=None, device=None):
+    """A ResourceClaim. `parameters` replaces the configuration made of settings
+    and interface; `device` asks for one VF by its PCI address."""
+    request = {"name": "vf", "exactly": {"deviceClassName": class_name, "count": count}}
+    if device:
+        request["exactly"]["selectors"] = [{"cel": {"expression":
+            f'device.attributes["resource.kubernetes.io"].pciBusID == "{device}"'}}]
+    devices = {"requests": [request]}
+    if settings or interface or parameters is not None:
+        devices["config"] = [{"opaque": {"driver": DRIVER, "parameters":
+                              parameters if parameters is not None else config(settings, interface)}}]
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+            "metadata": {"name": name, "namespace": "default"}, "spec": {"devices": devices}}
+
+
+def allocated(lab, name):
+    """The results of an allocated claim."""
+    c = lab.get("resourceclaim", name)
+    return c["status"]["allocation"]["devices"]["results"]
+
+
+def address_of(device):
+    """'0000-01-10-0' -> '0000:01:10.0'"""
+    domain, bus, slot, function = device.split("-")
+    return f"{domain}:{bus}:{slot}.{function}"
+
+
+class Vf:
+    """A VF of a node, seen from the host."""
+
+    def __init__(self, node, address):
+        self.node, self.address = node, address
+        pf, index = node.run(f"""
+            d=/sys/bus/pci/devices/{address}
+            basename $d/physfn/net/*
+            for l in $d/physfn/virtfn*; do
+                [ "$(basename "$(readlink -f $l)")" != {address} ] || echo "${{l##*virtfn}}"
+            done""").split()
+        self.pf, self.index = pf, int(index)
+
+    def state(self):
+        """Both sides: the PF's entry, and the VF's own if it is in the host's namespace."""
+        entry = self.node.vf_of(self.pf, self.index)
+        vlan = (entry.get("vlan_list") or [{}])[0]
+        state = {"admin_mac": entry["address"], "vlan": vlan.get("vlan", 0), "qos": vlan.get("qos", 0),
+                 "spoofchk": entry.get("spoofchk"), "trust": entry.get("trust"), "home": False}
+        name = self.node.run(f"ls /sys/bus/pci/devices/{self.address}/net 2>/dev/null || true").strip()
+        if name:
+            link = self.node.links()[name]
+            state |= {"home": True, "name": name, "mac": link["address"], "mtu": link["mtu"],
+                      "altnames": link.get("altnames", [])}
+        return state
+
+    def wait_home(self, timeout=30):
+        return wait_for(lambda: (s := self.state())["home"] and s, timeout, f"VF {self.address} is home")
+
+
+def vf_of_claim(lab, node, name):
+    return Vf(node, address_of(allocated(lab, name)[0]["device"]))
+
+
+def wait_state(vf, wanted, timeout=30):
+    """Waits until the VF is as it was."""
+    last = {}
+
+    def same():
+        last.clear()
+        last.update(vf.state())
+        return last == wanted
+    wait_for(same, timeout, lambda: f"VF {vf.address} is {wanted}; it is {last}")
+
+
+def link_in_pod(lab, pod, name, container="main"):
+    """What the pod sees: {'mac', 'mtu', 'up', 'ips'}; None if there is no such interface."""
+    text = lab.exec(pod, "ip", "addr", "show", "dev", name, container=container, check=False)
+    if not text:
+        return None
+    return {"mac": re.search(r"link/ether (\S+)", text)[1], "mtu": int(re.search(r"mtu (\d+)", text)[1]),
+            "up": "UP" in re.search(r"<(.*?)>", text)[1].split(","),
+            "ips": sorted(re.findall(r"inet6? (\S+)(?= .*scope global)", text))}
+
+
+def ping(lab, pod, address, count=3, container="main", size=56, timeout=2):
+    """How many of the packets were answered."""
+    text = lab.exec(pod, "ping", "-c", str(count), "-W", str(timeout), "-s", str(size), address,
+                    container=container, check=False)
+    found = re.search(r"(\d+) packets received", text)
+    return int(found[1]) if found else 0
+
+
+def wait_ping(lab, pod, address, timeout=20, **kwargs):
+    """Until a packet is answered: a VF's carrier takes a moment."""
+    wait_for(lambda: ping(lab, pod, address, count=1, **kwargs) == 1, timeout, f"{pod} reaches {address}")
+
+
+def skips(lab, node="node1"):
+    """The kubelet's counts of (Prepare, Unprepare) calls that it skipped."""
+    return tuple(int(lab.kubelet_metric(f"dra_node_{op}_skips_total", node, driver_name=DRIVER))
+                 for op in ("prepare", "unprepare"))
+
+
+def rpcs(driver, since=0):
+    """How many claims the driver was asked to prepare and unprepare."""
+    log = driver.log()[since:]
+    return (len(re.findall(r"claim (?:not )?prepared", log)), len(re.findall(r"claim (?:not )?unprepared", log)))
+
+
+def pretty(document):
+    return json.dumps(document, indent=1)

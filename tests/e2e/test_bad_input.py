@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that can't be: a clear error that names what to mend, and nothing is touched."""
+import pytest
+
+from objects import (GROUP, Vf, claim, classes, config, device_class, link_in_pod, pool, pools, provision, wait_ping,
+                     wait_state)
+
+DEVICE = "0000:01:10.0"
+
+
+@pytest.fixture
+def started(lab, driver):
+    provision(lab.nodes["node1"])
+    driver.start(pools())
+    lab.apply(classes())
+    lab.wait_slices(11)
+    return driver
+
+
+def with_settings(**settings):
+    return {"apiVersion": GROUP, "kind": "VirtualFunctionConfig", "settings": settings}
+
+
+def with_interface(**interface):
+    return {"apiVersion": GROUP, "kind": "VirtualFunctionConfig", "interface": interface}
+
+
+@pytest.mark.parametrize("parameters,expected", [
+    ({"apiVersion": GROUP, "kind": "VirtualFunctionConfig", "settings": {"vlann": 100}}, r"settings\.vlann: unknown field"),
+    ({"apiVersion": GROUP, "kind": "Other"}, r"kind"),
+    ({"apiVersion": "sriov-dra.dev/v9", "kind": "VirtualFunctionConfig"}, r"apiVersion"),
+    (with_settings(vlan={"id": 5000}), r"settings\.vlan\.id.*4094"),
+    (with_settings(macAddress="01:00:5e:00:00:01"), r"settings\.macAddress"),
+    (with_settings(spoofCheck=False), r"settings\.spoofCheck.*class"),
+    (with_settings(trust=True), r"settings\.trust.*class"),
+    (with_settings(mtu=9000), r"MTU|mtu"),
+    (with_interface(name="0123456789abcdef"), r"interface\.name"),
+    (with_interface(name="vf%d"), r"interface\.name"),
+    (with_interface(addresses=["192.0.2.1"]), r"interface\.addresses\[0\]"),
+])
+def test_invalid_configuration(lab, started, parameters, expected):
+    vf = Vf(lab.nodes["node1"], DEVICE)
+    before = vf.state()
+    lab.apply(claim("bad", "vf-prepared", parameters=parameters, device=DEVICE))
+    lab.pod("bad", ["bad"])
+    lab.wait_event("bad", expected)
+    assert lab.get("pod", "bad")["status"]["phase"] == "Pending"
+    assert vf.state() == before
+
+
+def test_class_settings_hold_and_are_not_overridden(lab, started):
+    node = lab.nodes["node1"]
+    vf = Vf(node, DEVICE)
+    before = vf.state()
+    lab.apply([device_class("trusted", "Prepare", {"settings": {"trust": True, "spoofCheck": False, "vlan": {"id": 100}}}),
+               claim("good", "trusted", {"mtu": 1400}, {"name": "net1"}, device=DEVICE),
+               claim("bad", "trusted", {"vlan": {"id": 200}}, device="0000:01:10.2")])
+    lab.pod("good", ["good"])
+    lab.pod("bad", ["bad"])
+    lab.wait_pod("good")
+    assert lab.wait_event("bad", r"vlan")
+    state = vf.state()
+    assert (state["trust"], state["spoofchk"], state["vlan"]) == (True, False, 100)
+    assert link_in_pod(lab, "good", "net1")["mtu"] == 1400
+    lab.delete("pod", "good")
+    wait_state(vf, before)
+
+
+def test_name_taken_in_the_pod(lab, started):
+    """eth0 is the pod network's: the sandbox is refused, and the VF is home under its own name."""
+    vf = Vf(lab.nodes["node1"], DEVICE)
+    before = vf.state()
+    lab.apply(claim("eth0", "vf-prepared", None, {"name": "eth0"}, device=DEVICE))
+    lab.pod("eth0", ["eth0"])
+    lab.wait_event("eth0", r"eth0.*(exists|taken)")
+    lab.delete("pod", "eth0")
+    wait_state(vf, before)
+
+
+def test_pools_with_a_mistake_stop_only_themselves(lab, drivers):
+    driver = drivers()
+    provision(lab.nodes["node1"])
+    bad = pool("bad", "enp2s0", "Skip", "4-5", settings={"vlan": {"id": 4095}})
+    driver.start([*pools(), bad])
+    lab.wait_slices(11)
+    driver.wait_log(r"pool isn't offered.*bad.*spec\.settings\.vlan\.id")
+
+
+def test_no_pools(lab, drivers):
+    driver = drivers()
+    driver.start()
+    driver.wait_log("no pools: nothing is offered; `sriov-dra inventory`")
+    assert "enp1s0" in driver.verb("inventory").stdout
+
+
+def test_configuration_of_another_driver_is_ignored(lab, started):
+    c = claim("both", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.1/24"]})
+    c["spec"]["devices"]["config"].append({"opaque": {"driver": "other.example.com", "parameters": {"x": 1}}})
+    lab.apply([c, claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]})])
+    lab.pod("both", ["both"])
+    lab.pod("peer", ["peer"])
+    lab.wait_pod("both")
+    lab.wait_pod("peer")
+    wait_ping(lab, "both", "192.0.2.2")

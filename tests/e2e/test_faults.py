@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver killed, stopped, or alone: nothing is lost, and what may end, ends."""
+import time
+
+import pytest
+
+from lab import wait_for
+from objects import Vf, claim, classes, link_in_pod, pools, provision, vf_of_claim, wait_ping, wait_state
+
+MAC = "52:54:00:ab:cd:02"
+
+
+@pytest.fixture
+def started(lab, driver):
+    provision(lab.nodes["node1"])
+    driver.start(pools())
+    lab.apply(classes())
+    lab.wait_slices(11)
+    return driver
+
+
+def asked(name="asked", device="0000:01:10.0"):
+    return claim(name, "vf-prepared", {"macAddress": MAC, "vlan": {"id": 100}, "mtu": 1400},
+                 {"name": "net1", "addresses": ["192.0.2.1/24"]}, device=device)
+
+
+def peer():
+    return claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]})
+
+
+def test_killed_with_pods_running(lab, started):
+    node = lab.nodes["node1"]
+    vf = Vf(node, "0000:01:10.0")
+    before = vf.state()
+    skip_claim = claim("skip", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.3/24"]}, device="0000:02:10.0")
+    skip_vf = Vf(node, "0000:02:10.0")
+    skip_before = skip_vf.state()
+    lab.apply([asked(), peer(), skip_claim])
+    for name in ("asked", "peer", "skip"):
+        lab.pod(name, [name])
+    for name in ("asked", "peer", "skip"):
+        lab.wait_pod(name)
+    wait_ping(lab, "asked", "192.0.2.2")
+    started.kill()
+    wait_ping(lab, "asked", "192.0.2.2")
+    started.start(pools())
+    started.wait_log("registered with the kubelet")
+    assert vf.state()["vlan"] == 100 and not vf.state()["home"], "a live claim is left alone"
+    wait_ping(lab, "asked", "192.0.2.3")
+    for name in ("asked", "peer", "skip"):
+        lab.delete("pod", name)
+    wait_state(vf, before)
+    wait_state(skip_vf, skip_before)
+    wait_for(lambda: node.run(f"ls {started.state} | grep -c json || true").strip() == "0", 20, "all records are gone")
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.01, 0.05, 0.1, 0.3])
+def test_killed_around_prepare(lab, started, delay):
+    """Killed at some point of Prepare and started again: the kubelet asks again, and it ends well."""
+    node = lab.nodes["node1"]
+    vf = Vf(node, "0000:01:10.0")
+    before = vf.state()
+    lab.apply([asked(), peer()])
+    lab.pod("peer", ["peer"])
+    lab.wait_pod("peer")
+    lab.pod("asked", ["asked"])
+    # from the moment when the second record is there
+    node.run(f"""
+        for n in $(seq 2000); do
+            [ $(ls {started.state} | grep -c json) -lt 2 ] || break
+            sleep 0.005
+        done
+        sleep {delay}""")
+    started.kill()
+    started.start(pools())
+    lab.wait_pod("asked", timeout=120)
+    assert link_in_pod(lab, "asked", "net1")["mac"] == MAC
+    wait_ping(lab, "asked", "192.0.2.2")
+    lab.delete("pod", "asked")
+    wait_state(vf, before)
+
+
+def test_stopped_driver_and_pods_that_end(lab, started):
+    """A skip pod ends in its grace period; a prepare pod waits for the driver."""
+    node = lab.nodes["node1"]
+    vf, skip_vf = Vf(node, "0000:01:10.0"), Vf(node, "0000:02:10.0")
+    before, skip_before = vf.state(), skip_vf.state()
+    lab.apply([asked(), claim("skip", "vf-preprovisioned", None, {"name": "net1"}, device="0000:02:10.0")])
+    lab.pod("asked", ["asked"])
+    lab.pod("skip", ["skip"])
+    lab.wait_pod("asked")
+    lab.wait_pod("skip")
+    assert link_in_pod(lab, "skip", "net1")
+    assert started.stop() == 0
+    begin = time.monotonic()
+    lab.delete("pod", "skip", wait=False)
+    lab.delete("pod", "asked", wait=False)
+    wait_for(lambda: lab.get("pod", "skip") is None, 15, "the skip pod ends without the driver")
+    gone = time.monotonic() - begin
+    time.sleep(max(0.0, 20 - gone))
+    assert lab.get("pod", "asked") is not None, "the prepare pod waits for Unprepare"
+    started.start(pools())
+    wait_for(lambda: lab.get("pod", "asked") is None, 60, "the prepare pod ends when the driver is back")
+    wait_state(vf, before)
+    wait_state(skip_vf, skip_before)
+    assert gone < 12, f"the skip pod took {gone:.1f} s"
+
+
+def test_second_driver_names_the_holder(lab, started):
+    result = started.verb("node", "--node-name", "node1", "--kubeconfig", "/host/driver.kubeconfig", "--state-dir", "/tmp/other",
+                          check=False)
+    assert result.returncode == 3
+    assert f"(pid {started.pid()})" in result.stderr
+    assert started.alive()
+    lab.wait_slices(11)
+
+
+def test_killed_driver_leaves_a_stale_socket(lab, started):
+    started.kill()
+    lab.nodes["node1"].run("test -S /var/lib/kubelet/plugins/sriov-dra.dev/dra.sock")
+    started.start(pools())
+    lab.apply(peer())
+    lab.pod("peer", ["peer"])
+    lab.wait_pod("peer")
+
+
+def test_kubelet_restart_puts_the_slices_back(lab, started):
+    node = lab.nodes["node1"]
+    lab.apply([asked(), peer()])
+    lab.pod("asked", ["asked"])
+    lab.pod("peer", ["peer"])
+    lab.wait_pod("asked")
+    lab.wait_pod("peer")
+    uids = {s["metadata"]["uid"] for s in lab.slices()}
+    node.service("kubelet", "restart")
+    wait_for(lambda: not uids & {s["metadata"]["uid"] for s in lab.slices()}, 60, "the kubelet deletes the slices")
+    lab.wait_slices(11, timeout=30)
+    wait_ping(lab, "asked", "192.0.2.2")
+    lab.delete("pod", "asked", timeout=90)
+
+
+def test_containerd_restart(lab, started):
+    node = lab.nodes["node1"]
+    lab.apply([asked(), peer()])
+    lab.pod("peer", ["peer"])
+    lab.wait_pod("peer")
+    mark = started.log_mark()
+    node.service("containerd", "restart")
+    started.wait_log("connected to the runtime's NRI", 60, mark)
+    lab.pod("asked", ["asked"])
+    lab.wait_pod("asked", timeout=120)
+    wait_ping(lab, "asked", "192.0.2.2")
+
+
+def test_api_server_away_at_start(lab, drivers):
+    """No API server: it serves, says so once, and publishes when the server is there."""
+    driver = drivers()
+    provision(lab.nodes["node1"])
+    node = lab.nodes["node1"]
+    node.run("sed 's/10\\.0\\.2\\.2:[0-9]*/127.0.0.1:1/' /host/driver.kubeconfig >/tmp/away.kubeconfig")
+    driver.start(pools(), ["--kubeconfig", "/tmp/away.kubeconfig"])
+    driver.wait_log("registered with the kubelet")
+    driver.wait_log("can't be watched for now")
+    assert driver.alive()
+    assert driver.stop() == 0
+
+
+def test_damaged_record(lab, started):
+    """Set aside; VFs that look touched aren't offered as verified, and the rest goes on."""
+    node = lab.nodes["node1"]
+    lab.apply(asked())
+    lab.pod("asked", ["asked"])
+    lab.wait_pod("asked")
+    vf = vf_of_claim(lab, node, "asked")
+    started.kill()
+    node.run(f"f=$(ls {started.state}/*.json) && truncate -s 100 $f")
+    started.start(pools())
+    started.wait_log("damaged and set aside")
+    node.run(f"ls {started.state}/*.json.bad")
+    lab.delete("pod", "asked", timeout=90)
+    assert vf.wait_home()["vlan"] == 100, "its originals are lost with the record"
+
+    def tainted():
+        for s in lab.slices():
+            for d in s["spec"]["devices"]:
+                if d["name"] == vf.address.replace(":", "-").replace(".", "-"):
+                    return d.get("taints") and d["attributes"]["verified"] == {"bool": False}
+        return False
+    wait_for(tainted, 30, "the touched VF is tainted")
+    node.run(f"rm -f {started.state}/*.bad")
+    node.vfs(7)
+
+
+def test_nri_socket_absent(lab, drivers):
+    driver = drivers()
+    provision(lab.nodes["node1"])
+    driver.start(pools(), ["--nri-socket", "/run/none.sock"])
+    driver.wait_log("no NRI connection")
+    driver.wait_log("registered with the kubelet")
+    lab.wait_slices(11)
+    assert driver.stop() == 0

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where skipNodeOperations isn't honoured it is noticed, said once, and pods run through Prepare."""
+import pytest
+
+from objects import claim, classes, link_in_pod, pools, provision, rpcs, wait_ping
+
+OFF = "DRAOptionalNodeOperations=false"
+
+
+def run_through_prepare(lab, driver):
+    """Both kinds of pod, by Prepare, with packets between them."""
+    lab.apply([claim("skip", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}),
+               claim("same", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]})])
+    lab.pod("skip", ["skip"])
+    lab.pod("same", ["same"])
+    lab.wait_pod("skip")
+    lab.wait_pod("same")
+    wait_ping(lab, "skip", "192.0.2.2")
+    assert link_in_pod(lab, "skip", "net1")["ips"] == ["192.0.2.1/24"]
+    assert rpcs(driver)[0] == 2, "the skip claim came through Prepare"
+    lab.delete("pod", "skip")
+    lab.delete("pod", "same")
+    assert rpcs(driver) == (2, 2)
+
+
+def honoured(lab):
+    return {d["attributes"]["skipHonoured"]["bool"] for s in lab.slices() for d in s["spec"]["devices"]
+            if d["attributes"]["mode"]["string"] == "Skip"}
+
+
+@pytest.mark.lab(gates=OFF)
+def test_gate_off_everywhere(lab, driver):
+    provision(lab.nodes["node1"])
+    driver.start(pools())
+    lab.apply(classes())
+    slices = lab.wait_slices(11)
+    assert not any("skipNodeOperations" in s["spec"] for s in slices)
+    assert honoured(lab) == {False}
+    driver.wait_log("doesn't declare DRAOptionalNodeOperations")
+    assert driver.log().count("doesn't declare DRAOptionalNodeOperations") == 1
+    run_through_prepare(lab, driver)
+
+
+@pytest.mark.lab(kubelet_gates=OFF)
+def test_gate_off_at_the_kubelet_alone(lab, driver):
+    provision(lab.nodes["node1"])
+    driver.start(pools())
+    lab.apply(classes())
+    slices = lab.wait_slices(11)
+    assert not any("skipNodeOperations" in s["spec"] for s in slices)
+    assert honoured(lab) == {False}
+    run_through_prepare(lab, driver)
+
+
+@pytest.mark.lab(gates=OFF, kubelet_gates="DRAOptionalNodeOperations=true")
+def test_gate_off_at_the_api_server_alone(lab, driver):
+    """The server drops the field without an error: only what it sends back tells."""
+    provision(lab.nodes["node1"])
+    driver.start(pools())
+    lab.apply(classes())
+    driver.wait_log("skipNodeOperations")
+    lab.wait_for(lambda: honoured(lab) == {False}, 30, "skipHonoured is false")
+    lab.wait_slices(11)
+    run_through_prepare(lab, driver)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The path without Prepare: the kubelet calls nobody, and the pod has what the slice promised."""
+import pytest
+
+from lab import wait_for
+from objects import (SKIP_PF, Vf, address_of, allocated, claim, classes, link_in_pod, ping, pools, provision, rpcs, skips,
+                     vf_of_claim, wait_ping, wait_state)
+
+
+@pytest.fixture
+def started(lab, driver):
+    provision(lab.nodes["node1"])
+    driver.start(pools())
+    lab.apply(classes())
+    lab.wait_slices(11)
+    return driver
+
+
+def skip_claim(name, address, settings=None, **kwargs):
+    return claim(name, "vf-preprovisioned", settings, {"name": "net1", "addresses": [f"{address}/24"]}, **kwargs)
+
+
+def devices_by_list(lab):
+    """{skipNodeOperations: [device name]} of all slices."""
+    out = {}
+    for s in lab.slices():
+        out.setdefault(tuple(s["spec"].get("skipNodeOperations", [])), []).extend(d["name"] for d in s["spec"]["devices"])
+    return out
+
+
+def attributes(lab, device):
+    for s in lab.slices():
+        for d in s["spec"]["devices"]:
+            if d["name"] == device:
+                return {k: next(iter(v.values())) for k, v in d["attributes"].items()}
+    return None
+
+
+def test_slices_of_both_kinds_in_one_pool(lab, started):
+    lists = devices_by_list(lab)
+    assert {k: len(v) for k, v in lists.items()} == {(): 7, ("*",): 4}
+    slices = lab.slices()
+    assert {s["spec"]["pool"]["name"] for s in slices} == {"node1"}
+    assert {s["spec"]["pool"]["resourceSliceCount"] for s in slices} == {len(slices)}
+    assert all(s["metadata"]["ownerReferences"][0]["kind"] == "Node" for s in slices)
+    skip, prepared = attributes(lab, lists[("*",)][0]), attributes(lab, lists[()][0])
+    assert (skip["mode"], skip["verified"], skip["vlan"], skip["attach"]) == ("Skip", True, 100, "NRI")
+    assert (prepared["mode"], prepared["verified"]) == ("Prepare", True)
+    assert skip["setupBy"] != prepared["setupBy"]
+    assert skip["resource.kubernetes.io/pciBusID"] == "0000:02:10.0"
+    assert skip["resource.kubernetes.io/pcieRoot"].startswith("pci0000:")
+    assert set(skip) ^ set(prepared) <= {"vlan", "vlanQos", "spoofCheck", "trust"}
+
+
+def test_packets_and_the_way_back_without_a_call(lab, started):
+    node = lab.nodes["node1"]
+    vfs = {v.address: (v, v.state()) for v in (Vf(node, f"0000:02:{a}") for a in ("10.0", "10.2", "10.4", "10.6"))}
+    counted, called = skips(lab), rpcs(started)
+    lab.apply([skip_claim("skip", "192.0.2.1"),
+               claim("same", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]}),
+               claim("other", "vf-prepared", {"vlan": {"id": 200}}, {"name": "net1", "addresses": ["192.0.2.3/24"]})])
+    for name in ("skip", "same", "other"):
+        lab.pod(name, [name])
+    for name in ("skip", "same", "other"):
+        lab.wait_pod(name)
+    result = allocated(lab, "skip")[0]
+    assert result["skipNodeOperations"] == ["*"]
+    vf, before = vfs[address_of(result["device"])]
+    assert link_in_pod(lab, "skip", "net1") == {"mac": before["mac"], "mtu": 1500, "up": True, "ips": ["192.0.2.1/24"]}
+    wait_ping(lab, "skip", "192.0.2.2")
+    assert ping(lab, "skip", "192.0.2.3") == 0
+    data = wait_for(lambda: lab.get("resourceclaim", "skip")["status"].get("devices"), 10, "status.devices")[0]
+    assert data["networkData"]["hardwareAddress"] == before["mac"]
+
+    # what the pod changes doesn't stay
+    lab.exec("skip", "ip", "link", "set", "net1", "mtu", "1300", check=False)
+    lab.delete("pod", "skip")
+    wait_state(vf, before)
+    wait_for(lambda: node.run(f"ls {started.state} | grep -c json || true").strip() == "2", 20, "the skip claim's record is gone")
+    after = skips(lab)
+    assert (after[0] - counted[0], after[1] - counted[1]) == (1, 1)
+    prepared, unprepared = rpcs(started)
+    assert (prepared - called[0], unprepared - called[1]) == (2, 0), "only the two prepare claims were called for"
+
+    # the same VF serves the next claim
+    lab.apply(skip_claim("next", "192.0.2.4", device=vf.address))
+    lab.pod("next", ["next"])
+    lab.wait_pod("next")
+    wait_ping(lab, "next", "192.0.2.2")
+
+
+def test_a_vf_that_differs_leaves_the_list(lab, started):
+    """Never a false promise: the VLAN is taken off one VF behind our back."""
+    node = lab.nodes["node1"]
+    assert len(devices_by_list(lab)[("*",)]) == 4
+    node.run(f"ip link set {SKIP_PF} vf 1 vlan 0; udevadm trigger --action=change /sys/class/net/{SKIP_PF}v1")
+    wait_for(lambda: "0000-02-10-2" not in devices_by_list(lab).get(("*",), []), 20, "the drifted VF leaves the list")
+    seen = attributes(lab, "0000-02-10-2")
+    assert seen["verified"] is False and seen["mode"] == "Skip"
+    device = next(d for s in lab.slices() for d in s["spec"]["devices"] if d["name"] == "0000-02-10-2")
+    assert [(t["key"], t["effect"]) for t in device["taints"]] == [("sriov-dra.dev/drifted", "NoSchedule")]
+    node.run(f"ip link set {SKIP_PF} vf 1 vlan 100; udevadm trigger --action=change /sys/class/net/{SKIP_PF}v1")
+    wait_for(lambda: "0000-02-10-2" in devices_by_list(lab)[("*",)], 20, "the VF is back")
+
+
+def test_a_setting_that_the_vf_hasnt_is_refused(lab, started):
+    lab.apply(skip_claim("wants", "192.0.2.1", {"vlan": {"id": 300}}))
+    lab.pod("wants", ["wants"])
+    event = lab.wait_event("wants", "vlan")
+    assert "default/wants" in event["message"] and "Prepare" in event["message"]
+    assert lab.get("pod", "wants")["status"]["phase"] == "Pending"
+    assert vf_of_claim(lab, lab.nodes["node1"], "wants").state()["home"]
+
+
+def test_drift_at_acquire_is_refused(lab, started):
+    """It drifts after it was allocated: the sandbox is refused, and nothing is written."""
+    node = lab.nodes["node1"]
+    lab.apply(skip_claim("late", "192.0.2.1", device="0000:02:10.0"))
+    started.stop()
+    lab.pod("late", ["late"])
+    wait_for(lambda: (lab.get("resourceclaim", "late").get("status") or {}).get("allocation"), 30, "the claim is allocated")
+    node.run(f"ip link set {SKIP_PF} vf 0 vlan 7")
+    started.start(pools())
+    # whether the pod started before the driver was back or not, it is not served quietly
+    started.wait_log("isn't as pool storage promises", 60)
+    assert node.vf_of(SKIP_PF, 0)["vlan_list"][0]["vlan"] == 7
+    node.run(f"ip link set {SKIP_PF} vf 0 vlan 100")
+
+
+def test_pod_that_started_while_the_driver_was_away_is_repaired(lab, started):
+    lab.apply([skip_claim("early", "192.0.2.1"),
+               claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]})])
+    lab.pod("peer", ["peer"])
+    lab.wait_pod("peer")
+    started.stop()
+    lab.pod("early", ["early"])
+    lab.wait_pod("early")
+    assert link_in_pod(lab, "early", "net1") is None, "NRI is fail-open: nobody was there to attach"
+    started.start(pools())
+    started.wait_log("had started without its VF: repaired", 60)
+    wait_ping(lab, "early", "192.0.2.2")
+
+
+def test_host_network_pod_is_refused(lab, started):
+    node = lab.nodes["node1"]
+    lab.apply(skip_claim("host", "192.0.2.1", device="0000:02:10.0"))
+    vf = Vf(node, "0000:02:10.0")
+    before = vf.state()
+    lab.pod("host", ["host"], hostNetwork=True)
+    event = lab.wait_event("host", "hostNetwork")
+    assert "default/host" in event["message"]
+    assert vf.state() == before
