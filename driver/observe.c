@@ -281,6 +281,7 @@ void observe_publish(struct observe *o)
     }
     offer_devices(
         &(struct offer_input){
+            .driver = n->c.driver,
             .contract = node_contract_input(n),
             .facts = &facts,
             .skip_declared = n->skip_declared,
