@@ -107,17 +107,17 @@ static void missing_of(const struct vf_state *s, const struct vf_original *o, st
         .max_tx_mbps = o->max_tx_mbps,
     };
     char is[MAC_TEXT_SIZE], want[MAC_TEXT_SIZE];
+    struct vf_state sides_apart = *s; /* borrows all: the MACs are compared with `o` below */
 
+    sides_apart.admin.mac = (struct mac){0};
     (void)vf_state_differs(s, &was, out);
-    (void)vf_state_unclean(s, out);
+    (void)vf_state_unclean(&sides_apart, out);
     if (ad && (s->admin.vlan_id != o->vlan_id || s->admin.vlan_proto != ETH_P_8021AD))
         strbuf_printf(out, "; vlan: %u, was %u of 802.1ad", s->admin.vlan_id, o->vlan_id);
     if (s->home && !mac_equal(&s->mac, &o->mac))
         strbuf_printf(out, "; mac: %s on the VF, was %s", mac_text(&s->mac, is),
                       mac_text(&o->mac, want));
-    /* Where an entry that was zero can't be zeroed again it is the VF's own MAC. */
-    if (!mac_equal(&s->admin.mac, &o->admin_mac) &&
-        !(mac_is_zero(&o->admin_mac) && mac_equal(&s->admin.mac, &o->mac)))
+    if (!vf_entry_is_back(&s->admin.mac, o))
         strbuf_printf(out, "; mac: %s in the PF's list, was %s", mac_text(&s->admin.mac, is),
                       mac_text(&o->admin_mac, want));
     if (s->home && !streq(s->name, o->name))

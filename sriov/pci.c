@@ -34,6 +34,11 @@ int pci_netdev(const struct sysroot *r, const char *address, char **ret, struct 
     vec_foreach (name, &names) {
         int64_t port = 0;
 
+        /* The common case: one, which can't be the representor of something without a PF. */
+        if (names.n == 1) {
+            best = *name;
+            break;
+        }
         if (is_representor(r, *name))
             continue;
         /* Some NICs have two ports on one function; the attribute is older than all of them. */

@@ -6,6 +6,12 @@
 #include <linux/if_ether.h>
 #include <stdio.h>
 
+bool vf_entry_is_back(const struct mac *entry, const struct vf_original *o)
+{
+    return mac_equal(entry, &o->admin_mac) ||
+           (mac_is_zero(&o->admin_mac) && mac_equal(entry, &o->mac));
+}
+
 void vf_original_from(const struct vf_state *s, const char *pf_address, struct vf_original *ret)
 {
     *ret = (struct vf_original){
@@ -221,18 +227,35 @@ int vf_plan_apply(const struct vf_state *s, const struct vf_settings *want, bool
     return 0;
 }
 
+static void add_clear_step(struct vf_plan *p, const struct vf_state *s)
+{
+    struct vf_step *st = add_step(p, VF_STEP_CLEAR_MARK);
+
+    st->admin = (struct vf_change){.index = s->admin.index, .set = VF_FIELD_MAC};
+    st->admin_undo = st->admin;
+    st->admin_undo.mac = s->admin.mac;
+}
+
 static void plan_restore_mac(const struct vf_state *s, const struct vf_original *o,
                              struct vf_plan *p)
 {
-    bool own = !mac_equal(&s->mac, &o->mac), entry = !mac_equal(&s->admin.mac, &o->admin_mac);
+    bool own = !mac_equal(&s->mac, &o->mac), entry = !vf_entry_is_back(&s->admin.mac, o);
+    bool follows = vf_entry_is_back(&o->mac, o) && !o->admin_marked;
 
     if (!own && !entry)
         return;
-    if (own && entry && !mac_is_zero(&s->admin.mac)) {
-        struct vf_step *clear = add_step(p, VF_STEP_CLEAR_MARK);
-        clear->admin = (struct vf_change){.index = s->admin.index, .set = VF_FIELD_MAC};
-        clear->admin_undo = clear->admin;
-        clear->admin_undo.mac = s->admin.mac;
+    if (entry && !mac_is_zero(&s->admin.mac) && (own || follows))
+        add_clear_step(p, s);
+    /*
+     * The entry followed the own side before. To make it do so again without the mark that writing
+     * sets, the own side has to change, and the kernel passes no MAC to a driver that has it.
+     */
+    if (!own && follows) {
+        struct mac other = o->mac;
+        other.b[0] |= 2; /* locally administered */
+        other.b[5] ^= 1;
+        add_own_mac_step(p, s, &other);
+        own = true;
     }
     struct vf_step *st = add_own_mac_step(p, s, &o->mac);
     if (!own)
@@ -304,7 +327,8 @@ bool vf_step_holds(const struct vf_step *st, const struct vf_state *s)
         return entry_holds(&st->admin, &s->admin);
     case VF_STEP_OWN_MAC:
         return s->home && (!st->own.set || mac_equal(&s->mac, &st->own.mac)) &&
-               entry_holds(&st->admin, &s->admin);
+               (entry_holds(&st->admin, &s->admin) ||
+                (mac_is_zero(&st->admin.mac) && mac_equal(&s->admin.mac, &st->own.mac)));
     case VF_STEP_MTU:
         return s->home && s->mtu == st->own.mtu;
     case VF_STEP_NAME:

@@ -32,6 +32,12 @@ struct vf_original {
     bool admin_marked;
 };
 
+/*
+ * Whether a PF's MAC entry is as it was. One that was zero may now be the VF's own: a VF made while
+ * its PF was down has none until it is first up (igb), and zeroing it again would leave it deaf.
+ */
+bool vf_entry_is_back(const struct mac *entry, const struct vf_original *o);
+
 void vf_original_from(const struct vf_state *s, const char *pf_address, struct vf_original *ret);
 
 enum vf_step_kind {
@@ -50,7 +56,8 @@ struct vf_step {
     enum vf_step_kind kind;
     /*
      * CLEAR_MARK, ADMIN: what is sent. OWN_MAC: the MAC entry to be found afterwards, `set` 0 if a
-     * later step sees to it; it is written only if it isn't so, for writing sets the mark.
+     * later step sees to it; it is written only if it isn't so, for writing sets the mark. Zero
+     * means: zero or the own MAC.
      */
     struct vf_change admin;
     struct vf_change admin_undo;

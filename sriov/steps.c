@@ -73,24 +73,24 @@ static int read_entry(const struct vf_run *run, struct vf_info *ret, struct err 
 }
 
 /*
- * Sees to it that the PF's entry is `mac`: it follows the own side with some drivers, and writing
- * it would set a mark. An entry that was zero and can't be zeroed gets the VF's own MAC instead.
+ * Sees to it that the PF's entry is `mac`: with some drivers it follows the own side, and writing
+ * it would set a mark. Where it is to be zero the VF's own MAC will do: igb, told to zero it now,
+ * would leave the VF deaf, and a driver that can't zero it gets the own MAC.
  */
 static int settle_entry(const struct vf_run *run, const struct mac *mac, const struct mac *own,
                         bool force, struct err *e)
 {
-    _cleanup_err_ struct err why = ERR_INIT;
     struct vf_info is = {0};
 
     int r = read_entry(run, &is, e);
     if (r < 0)
         return r;
-    if (!force && mac_equal(&is.mac, mac))
-        return 0;
-    r = send_entry_mac(run, mac, &why);
-    if (r < 0 && mac_is_zero(mac))
-        return mac_equal(&is.mac, own) ? 0 : send_entry_mac(run, own, e);
-    return r < 0 ? err_move(e, &why) : 0;
+    if (mac_is_zero(mac)) {
+        if (mac_is_zero(&is.mac) || mac_equal(&is.mac, own) || send_entry_mac(run, mac, NULL) == 0)
+            return 0;
+        return send_entry_mac(run, own, e);
+    }
+    return force || !mac_equal(&is.mac, mac) ? send_entry_mac(run, mac, e) : 0;
 }
 
 static int do_own_mac(struct vf_run *run, const struct vf_step *st, struct err *e)

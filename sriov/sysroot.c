@@ -6,11 +6,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 
 /* sysfs attributes are one page at most; "config" and "vpd" are not read here. */
 #define ATTRIBUTE_MAX 65536
+#define OPEN_TRIES    1000
 
 int sysroot_open(const char *path, struct sysroot *ret, struct err *e)
 {
@@ -33,6 +35,9 @@ void sysroot_done(struct sysroot *r)
 /*
  * openat2(2) is in every kernel since 5.6, and the netlink attributes that the rest of the program
  * relies on (IFLA_PARENT_DEV_NAME: 5.14) are younger, so there is no fallback for ENOSYS.
+ *
+ * It says EAGAIN where anything on the machine was renamed or mounted while it went through a "..",
+ * of which sysfs' links are full; pods that come and go do that all the time.
  */
 static int open_quietly(const struct sysroot *r, const char *path, int flags)
 {
@@ -40,8 +45,14 @@ static int open_quietly(const struct sysroot *r, const char *path, int flags)
         .flags = (uint64_t)(flags | O_CLOEXEC),
         .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
     };
-    int fd = (int)syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
+    int fd;
 
+    for (unsigned tries = 0; tries < OPEN_TRIES; tries++) {
+        fd = (int)syscall(SYS_openat2, r->fd, path, &how, sizeof(how));
+        if (fd >= 0 || errno != EAGAIN)
+            break;
+        (void)sched_yield();
+    }
     return fd < 0 ? -errno : fd;
 }
 
