@@ -7,11 +7,6 @@
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 
-static size_t family_bytes(uint8_t family)
-{
-    return family == AF_INET ? 4 : 16;
-}
-
 static const struct nla_policy addr_policy[IFA_MAX + 1] = {
     [IFA_ADDRESS] = {.type = NLA_UNSPEC},
     [IFA_LOCAL] = {.type = NLA_UNSPEC},
@@ -49,7 +44,7 @@ static int take_addr(const struct nlmsghdr *h, void *data, struct err *e)
         return 0;
     /* With a peer IFA_ADDRESS is the peer's, else both are the same, or IPv6 has no IFA_LOCAL. */
     const struct nlattr *own = tb[IFA_LOCAL] ? tb[IFA_LOCAL] : tb[IFA_ADDRESS];
-    if (!own || nla_len(own) != (int)family_bytes(ifa->ifa_family) ||
+    if (!own || nla_len(own) != (int)nlx_family_bytes(ifa->ifa_family) ||
         ifa->ifa_prefixlen > 8 * nla_len(own))
         return err_set(e, ERR_PERMANENT, -EBADMSG, "malformed address");
     struct ipnet *n = VEC_PUSH(&l->addrs);
@@ -101,8 +96,8 @@ int addr_add(struct nl_transport *t, int ifindex, const struct ipnet *a, struct 
     _cleanup_err_ struct err refused = ERR_INIT;
     char text[IPNET_TEXT_SIZE];
 
-    nlx_put(m, IFA_LOCAL, a->b, family_bytes(a->family));
-    nlx_put(m, IFA_ADDRESS, a->b, family_bytes(a->family));
+    nlx_put(m, IFA_LOCAL, a->b, nlx_family_bytes(a->family));
+    nlx_put(m, IFA_ADDRESS, a->b, nlx_family_bytes(a->family));
     int r = nl_request(t, m, NULL, NULL, &refused);
     /* IPv6 says so too where the address is there with another prefix, which is none of ours. */
     if (r == 0 || (r == -EEXIST && addr_is_there(t, ifindex, a)))
@@ -120,7 +115,7 @@ int addr_remove(struct nl_transport *t, int ifindex, const struct ipnet *a, stru
     char text[IPNET_TEXT_SIZE];
 
     /* Without IFA_ADDRESS, which would have to be the peer's where there is one. */
-    nlx_put(m, IFA_LOCAL, a->b, family_bytes(a->family));
+    nlx_put(m, IFA_LOCAL, a->b, nlx_family_bytes(a->family));
     int r = nl_request(t, m, NULL, NULL, &refused);
     /* A secondary address goes with its primary. */
     if (r == 0 || r == -EADDRNOTAVAIL)

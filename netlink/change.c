@@ -9,10 +9,6 @@
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
 
-#ifndef ALTIFNAMSIZ
-#define ALTIFNAMSIZ 128 /* linux/if.h, which doesn't go together with net/if.h */
-#endif
-
 static void put_vlan(struct nl_msg *m, const struct vf_change *c)
 {
     if (c->vlan_proto != ETH_P_8021AD) {

@@ -8,10 +8,6 @@
 #include <errno.h>
 #include <linux/rtnetlink.h>
 
-#ifndef ALTIFNAMSIZ
-#define ALTIFNAMSIZ 128 /* linux/if.h, which doesn't go together with net/if.h */
-#endif
-
 void link_done(struct link *l)
 {
     vec_foreach (name, &l->altnames)

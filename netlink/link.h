@@ -17,8 +17,8 @@ enum vf_field {
     VF_FIELD_VLAN = 1 << 1, /* id, QoS and protocol */
     VF_FIELD_SPOOFCHK = 1 << 2,
     VF_FIELD_TRUST = 1 << 3,
-    VF_FIELD_RATE = 1 << 4, /* min and max */
-    VF_FIELD_LINK_STATE = 1 << 5,
+    VF_FIELD_RATE = 1 << 4,       /* min and max */
+    VF_FIELD_LINK_STATE = 1 << 5, /* as 0 (auto) from drivers that have none, too */
     VF_FIELD_RSS_QUERY = 1 << 6,
 };
 

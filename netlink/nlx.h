@@ -10,8 +10,20 @@
 
 #include <netlink/msg.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
 
 DEFINE_CLEANUP(struct nl_msg, nlmsg_free)
+
+#ifndef ALTIFNAMSIZ
+#define ALTIFNAMSIZ 128 /* linux/if.h, which doesn't go together with net/if.h */
+#endif
+
+/* Bytes of an address of AF_INET or AF_INET6. */
+static inline size_t nlx_family_bytes(uint8_t family)
+{
+    return family == AF_INET ? 4 : 16;
+}
 
 /*
  * A message of one page with the family's own header `head` in it. Building never fails: running

@@ -10,11 +10,6 @@
 /* IP6_RT_PRIO_USER: what IPv6 makes of metric 0. */
 #define IPV6_DEFAULT_METRIC 1024
 
-static size_t family_bytes(uint8_t family)
-{
-    return family == AF_INET ? 4 : 16;
-}
-
 static uint32_t effective_table(const struct route *r)
 {
     return r->table ? r->table : RT_TABLE_MAIN;
@@ -51,7 +46,7 @@ static uint32_t u32_or(const struct nlattr *a, uint32_t fallback)
 static bool is_address(const struct nlattr *a, const struct ipnet *n)
 {
     static const uint8_t zero[16];
-    size_t len = family_bytes(n->family);
+    size_t len = nlx_family_bytes(n->family);
 
     if (!a)
         return memcmp(n->b, zero, len) == 0;
@@ -67,7 +62,7 @@ static bool same_gateway(struct nlattr **tb, const struct route *want)
     if (!tb[RTA_VIA])
         return false;
     const struct rtvia *via = nla_data(tb[RTA_VIA]);
-    size_t len = family_bytes(want->via.family);
+    size_t len = nlx_family_bytes(want->via.family);
     return via->rtvia_family == want->via.family &&
            nla_len(tb[RTA_VIA]) == (int)(sizeof(*via) + len) &&
            memcmp(via->rtvia_addr, want->via.b, len) == 0;
@@ -108,7 +103,7 @@ static bool route_is_there(struct nl_transport *t, int ifindex, const struct rou
 
 static void put_gateway(struct nl_msg *m, const struct route *r)
 {
-    size_t len = family_bytes(r->via.family);
+    size_t len = nlx_family_bytes(r->via.family);
 
     if (r->via.family == r->to.family) {
         nlx_put(m, RTA_GATEWAY, r->via.b, len);
@@ -138,7 +133,7 @@ int route_add(struct nl_transport *t, int ifindex, const struct route *r, struct
     _cleanup_err_ struct err refused = ERR_INIT;
 
     if (r->to.prefix > 0)
-        nlx_put(m, RTA_DST, r->to.b, family_bytes(r->to.family));
+        nlx_put(m, RTA_DST, r->to.b, nlx_family_bytes(r->to.family));
     nlx_put_u32(m, RTA_OIF, (uint32_t)ifindex);
     if (r->has_via)
         put_gateway(m, r);

@@ -211,7 +211,6 @@ static int sock_request(struct nl_transport *t, struct nl_msg *msg, nl_reply_fn 
     const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
     bool dump = (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP;
     struct answer a = {.request = h, .fn = fn, .data = data, .e = e};
-    int64_t deadline = clock_now(clock_system()) + REQUEST_TIMEOUT_MS;
 
     if (s->stale)
         drain(s);
@@ -222,6 +221,7 @@ static int sock_request(struct nl_transport *t, struct nl_msg *msg, nl_reply_fn 
         if (errno != EINTR)
             return err_errno(e, -errno, "sending a netlink request");
 
+    int64_t deadline = clock_now(clock_system()) + REQUEST_TIMEOUT_MS;
     while (!a.ended) {
         size_t len = 0;
         int r = receive(s, deadline, &len, a.r < 0 ? NULL : e);

@@ -40,8 +40,12 @@ DEFINE_CLEANUP(struct nl_transport, nl_free)
 
 /*
  * Sends one request (the message's flags say whether it is a dump; NLM_F_REQUEST, and NLM_F_ACK
- * unless it is a dump, are added) and waits for its end, 5 s at most. Replies go to `fn`, which may
- * be NULL. The message stays the caller's. Blocks.
+ * unless it is a dump, are added) and waits for its end. Replies go to `fn`, which may be NULL and
+ * must not use this transport. The message stays the caller's.
+ *
+ * Blocks: rtnetlink does the work inside sendmsg(2), behind its one lock (RTNL), for as long as a
+ * driver or another process holds it. The answer is waited for 5 s at most (-ETIMEDOUT); what comes
+ * later is dropped before the next request.
  *
  * Fails with the kernel's errno; the text has the extended ACK's message if there was one. A dump
  * that the kernel marks as interrupted (NLM_F_DUMP_INTR) fails with -EAGAIN: repeat it.

@@ -504,7 +504,8 @@ static void test_open_in(void **state)
     sigset_t before, after;
 
     (void)state;
-    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    sigemptyset(&before);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     assert_ok(nl_open_in(other, NETLINK_ROUTE, &there, &e), &e);
     pthread_sigmask(SIG_SETMASK, NULL, &after);
     for (int signo = 1; signo < 32; signo++)
