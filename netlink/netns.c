@@ -22,8 +22,7 @@ int netns_open(const char *path, int *ret_fd, struct err *e)
     struct stat st;
 
     if (fd < 0)
-        /* /proc says ESRCH of a process that ended between look-up and opening */
-        return err_errno(e, errno == ESRCH ? -ENOENT : -errno, "network namespace %s", path);
+        return err_errno(e, -errno, "network namespace %s", path);
     if (fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
         return err_errno(e, -errno, "network namespace %s", path);
     if (fs.f_type != NSFS_MAGIC)
