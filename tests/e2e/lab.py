@@ -3,6 +3,8 @@
 
 Used by the end-to-end tests and the demo. Standard library only. Times are in
 seconds. A failed command raises LabError with its output in the text.
+
+LAB_PATIENCE multiplies all time-outs: for a machine that does other work too.
 """
 import contextlib
 import json
@@ -21,6 +23,7 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SRIOV_DRA_BUILD", CHECKOUT / "build"))
 LAB = CHECKOUT / "tests" / "lab" / "lab"
 DRIVER = "sriov-dra.dev"
+PATIENCE = float(os.environ.get("LAB_PATIENCE", "1"))
 
 # Where the API server keeps a kind. The rest goes through kubectl.
 PATHS = {
@@ -28,6 +31,7 @@ PATHS = {
     "pod": "/api/v1/namespaces/{}/pods",
     "event": "/api/v1/namespaces/{}/events",
     "resourceclaim": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
+    "resourceclaimtemplate": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates",
     "resourceslice": "/apis/resource.k8s.io/v1/resourceslices",
     "deviceclass": "/apis/resource.k8s.io/v1/deviceclasses",
 }
@@ -39,7 +43,7 @@ class LabError(AssertionError):
 
 def command(args, stdin=None, check=True, timeout=120):
     """Runs a program; returns its CompletedProcess with text output."""
-    done = subprocess.run([str(a) for a in args], input=stdin, text=True, timeout=timeout,
+    done = subprocess.run([str(a) for a in args], input=stdin, text=True, timeout=timeout * PATIENCE,
                           stdin=None if stdin is not None else subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if check and done.returncode:
@@ -50,9 +54,9 @@ def command(args, stdin=None, check=True, timeout=120):
 def wait_for(predicate, timeout, what, interval=0.25):
     """The first true value of predicate(). An exception of LabError kind counts
     as "not yet"; its text is in the error if time runs out."""
+    timeout *= PATIENCE
     end = time.monotonic() + timeout
     while True:
-        last = None
         try:
             last = predicate()
             if last:
@@ -60,7 +64,7 @@ def wait_for(predicate, timeout, what, interval=0.25):
         except LabError as e:
             last = e
         if time.monotonic() >= end:
-            raise LabError(f"after {timeout} s still not: {what() if callable(what) else what} (last: {last})")
+            raise LabError(f"after {timeout:g} s still not: {what() if callable(what) else what} (last: {last})")
         time.sleep(interval)
 
 
@@ -137,18 +141,33 @@ class Lab:
         return command([self.env["KUBE"], "kubectl", "--kubeconfig", self.dir / "admin.kubeconfig", *args],
                        stdin=stdin, check=check, timeout=timeout).stdout
 
+    def must(self, method, path, *args, **kwargs):
+        """request() that raises unless the answer is 2xx; returns the document."""
+        status, document = self.request(method, path, *args, **kwargs)
+        if status // 100 != 2:
+            raise LabError(f"{method} {path}: {status} {document.get('message')}")
+        return document
+
     def apply(self, manifest):
         """Creates or changes objects: YAML text, a dict, or a list of dicts."""
-        return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=documents(manifest))
+        if isinstance(manifest, dict):
+            manifest = [manifest]
+        if isinstance(manifest, str) or any(m["kind"].lower() not in PATHS for m in manifest):
+            self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=documents(manifest))
+            return
+        for m in manifest:
+            path = PATHS[m["kind"].lower()].format(m["metadata"].get("namespace", "default"))
+            self.must("PATCH", f"{path}/{m['metadata']['name']}?fieldManager=e2e&force=true", m,
+                      "application/apply-patch+yaml")
 
     def delete(self, kind, name, namespace="default", grace=None, wait=True, timeout=60):
-        """Deletes an object, if it exists, and waits until it is gone."""
-        args = ["delete", kind, name, "--ignore-not-found", "--wait=false"]
-        if kind not in ("node", "resourceslice", "deviceclass"):
-            args += ["-n", namespace]
-        if grace is not None:
-            args += ["--grace-period", grace] + (["--force"] if grace == 0 else [])
-        self.kubectl(*args)
+        """Deletes an object of a kind in PATHS, if it exists, and waits until it
+        is gone. `grace` 0 is what --force does."""
+        options = {} if grace is None else {"gracePeriodSeconds": grace}
+        path = f"{PATHS[kind].format(namespace)}/{name}"
+        status, document = self.request("DELETE", path, options)
+        if status not in (200, 202, 404):
+            raise LabError(f"DELETE {path}: {status} {document.get('message')}")
         if wait:
             wait_for(lambda: self.get(kind, name, namespace) is None, timeout, f"{kind} {name} is gone")
 
@@ -245,11 +264,9 @@ class Lab:
 
     def clean(self, namespace="default", timeout=90):
         """Deletes pods, claims and templates of the namespace, all classes and
-        the driver's slices, and waits until they are gone."""
-        self.kubectl("delete", "pod", "--all", "-n", namespace, "--wait=false")
-        self.kubectl("delete", "resourceclaim,resourceclaimtemplate", "--all", "-n", namespace, "--wait=false")
-        self.kubectl("delete", "deviceclass,resourceslice", "--all", "--wait=false")
-        self.kubectl("delete", "event", "--all", "-n", namespace, "--wait=false")
+        slices, and waits until pods and claims are gone."""
+        for kind in ("pod", "resourceclaim", "resourceclaimtemplate", "deviceclass", "resourceslice", "event"):
+            self.must("DELETE", PATHS[kind].format(namespace), {})
         wait_for(lambda: not self.get("pod", None, namespace) and not self.get("resourceclaim", None, namespace),
                  timeout, f"pods and claims in {namespace} are gone")
 
@@ -307,6 +324,7 @@ class Node:
 
     def result(self, script, check=False, timeout=60):
         """Runs a shell script in the guest: returncode, stdout, stderr."""
+        timeout *= PATIENCE
         job = self.share / "cmd" / f"{os.getpid()}-{time.monotonic_ns()}.{int(timeout)}"
         script = script if script.endswith("\n") else script + "\n"
         with open(f"{job}.tmp", "w", encoding="utf-8") as f:
@@ -350,7 +368,7 @@ class Node:
     def reboot(self, timeout=120):
         """Reboots the guest: its disk stays, its hardware is as new."""
         booted = self.share / "booted"
-        self.run("sync; setsid sh -c 'sleep 0.5; reboot -f' >/dev/null 2>&1 &")
+        self.run("sync; setsid sh -c 'sleep 0.5; echo b >/proc/sysrq-trigger' >/dev/null 2>&1 &")
         wait_for(lambda: not booted.exists(), timeout, f"{self.name} goes down")
         wait_for(booted.exists, timeout, f"{self.name} is back")
 
@@ -411,7 +429,7 @@ class Driver:
     def signal(self, number, wait=True, timeout=30):
         """Sends a signal and, if asked, waits for the end; then returns the
         exit status as the shell has it (128 + signal)."""
-        ticks = int(timeout * 10)
+        ticks = int(timeout * PATIENCE * 10)
         text = self.node.run(f"""
             p=$(cat {self.pidfile} 2>/dev/null) || exit 0
             kill -{number} $p 2>/dev/null
