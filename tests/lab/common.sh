@@ -24,11 +24,11 @@ process() { # PART: its pid, if it runs
 }
 
 # The child leaves the session, so that the terminal's ^C doesn't reach it, and
-# doesn't hold the instance's lock.
+# holds neither the instance's lock nor its starter's output.
 spawn() { # PART COMMAND...
     local part=$1
     shift
-    setsid "$@" >"$RUN/log/$part.log" 2>&1 </dev/null 9>&- &
+    setsid "$@" >"$RUN/log/$part.log" 2>&1 </dev/null 3>&- 9>&- &
     echo $! >"$RUN/pid/$part"
 }
 
