@@ -21,7 +21,7 @@ struct nri_call;
 struct nri_pod {
     char *id; /* sandbox */
     char *name, *uid, *namespace;
-    char *netns; /* path; NULL: the host's own */
+    char *netns; /* path; NULL: the host's own, or, once stopping, torn down already */
     uint32_t pid;
 };
 
@@ -49,10 +49,21 @@ enum nri_event {
     NRI_CREATE_CONTAINER,
 };
 
+/*
+ * All are needed, and are called from the loop only. Each may call nri_free(); then it touches
+ * nothing of what it was given any more.
+ */
 struct nri_handlers {
-    /* Connected and registered (true), or lost (false, with the reason). */
+    /*
+     * Configured by the runtime, which it does after it has accepted the registration (true, with
+     * its name and version), or lost or not reached (false, with the reason). Once per change, not
+     * once per attempt.
+     */
     void (*state)(bool connected, const char *text, void *data);
-    /* All that runs, once after each connection. Borrowed for the call. */
+    /*
+     * What there is, once after each connection, before its first event. Borrowed for the call. A
+     * sandbox that has stopped and isn't removed yet is listed too (containerd), without netns.
+     */
     void (*synchronize)(const nri_pod_vec *pods, const nri_container_vec *containers, void *data);
     /*
      * An event that the runtime waits for. `container` is NULL but for CREATE_CONTAINER. Both are
@@ -69,20 +80,26 @@ struct nri_config {
     const char *index;  /* "10": two digits, the order among plugins */
 };
 
-/* Starts connecting. The strings of `c` and the table `h` are copied. */
+/*
+ * Starts connecting, from the loop: no handler is called in here. The strings of `c` and the table
+ * `h` are copied. -EINVAL or -ENAMETOOLONG (ERR_USER) for a configuration that can't work.
+ */
 int nri_new(struct loop *l, const struct nri_config *c, const struct nri_handlers *h,
-            struct nri **ret, struct err *e);
+            struct nri **ret, struct err *e) _must_check_;
 
-/* Answers: `error` NULL is success; else the runtime fails the sandbox or container with it.
- * `adjust` only for CREATE_CONTAINER, may be NULL. If the connection is gone meanwhile the answer
- * is dropped. */
+/*
+ * Answers, without blocking: `error` NULL is success; else the runtime fails the sandbox or
+ * container with it. (It only logs the error of STOP and REMOVE.) `adjust` only for
+ * CREATE_CONTAINER, may be NULL. If the connection is gone meanwhile the answer is dropped. The
+ * call is freed.
+ */
 void nri_reply(struct nri_call *call, const char *error, const struct nri_adjust *adjust);
 
-/* Milliseconds that the runtime gives a request (2000 until it has told). */
+/* Milliseconds that the runtime gives a request (2000 until it has told, and without one). */
 int nri_request_timeout_ms(const struct nri *n);
 
 bool nri_connected(const struct nri *n);
 
-/* Closes; calls that weren't answered must not be answered any more. */
+/* Closes, also in a handler. Calls that weren't answered are freed: they must not be any more. */
 void nri_free(struct nri *n);
 DEFINE_CLEANUP(struct nri, nri_free)

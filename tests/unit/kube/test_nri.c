@@ -311,6 +311,26 @@ static void test_synchronize_in_parts(void **state)
     }
 }
 
+/* The parts of a state whose end never came don't get into the next one. */
+static void test_synchronize_cut_off(void **state)
+{
+    struct fixture *f = *state;
+    Nri__Pkg__Api__V1alpha1__SynchronizeRequest m =
+        NRI__PKG__API__V1ALPHA1__SYNCHRONIZE_REQUEST__INIT;
+    Nri__Pkg__Api__V1alpha1__PodSandbox *pods[] = {pod()};
+    _cleanup_(ttrpc_response_done) struct ttrpc_response resp = {0};
+
+    connect_both(f);
+    m.n_pods = 1;
+    m.pods = pods;
+    m.more = true;
+    runtime_wait_response(&f->rt, runtime_call(&f->rt, "Synchronize", &m.base), &resp);
+    runtime_hangup(&f->rt);
+    expect_down(f, "the runtime closed the connection");
+    f->clock.now += 500;
+    connect_both(f);
+}
+
 /* The runtime may call before our registration is answered, and cuts the conns into each other. */
 static void test_interleaved(void **state)
 {
@@ -777,6 +797,7 @@ int main(void)
         nri_test(test_session_byte_by_byte),
         nri_test(test_state_change_is_the_same_event),
         nri_test(test_synchronize_in_parts),
+        nri_test(test_synchronize_cut_off),
         nri_test(test_interleaved),
         nri_test(test_calls_at_once),
         nri_test(test_reply),
