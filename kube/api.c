@@ -41,8 +41,7 @@ struct api_call {
     char *method, *path, *content_type, *body;
     int retries, tries, timeout_ms, idle_ms;
     size_t max_body;
-    bool opened;       /* a stream that the server has agreed to */
-    bool reauthorised; /* a 401 was answered with another token already */
+    bool opened; /* a stream that the server has agreed to */
 
     api_chunk_fn *chunk;
     api_fn *fn;
@@ -219,9 +218,8 @@ static void on_answer(const struct http_answer *a, void *data)
     c->exchange = NULL;
     if (c->timer)
         timer_cancel(c->timer);
-    if (a->outcome == HTTP_ANSWERED && a->status == 401 && !c->reauthorised && refresh(c->api)) {
-        c->reauthorised = true;
-        attempt(c);
+    if (a->outcome == HTTP_ANSWERED && a->status == 401 && refresh(c->api)) {
+        attempt(c); /* with the other token that was found */
     } else if (c->retries > 0 && may_repeat(c, a)) {
         c->retries--;
         timer_set(timer_of(c), backoff(c->tries, a->retry_after_ms));

@@ -6,6 +6,7 @@
 #include "tests/unit/kube/server.h"
 #include "tests/unit/test.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -168,6 +169,15 @@ static const struct one {
      .kind = ERR_PERMANENT,
      .text = "spec.x",
      .asked = 1},
+    {.title = "500 with what no person can read",
+     .script = {{.status = 500, .body = "a\x01\xff"}},
+     .n = 1,
+     .q = {.method = "GET", .path = "/x"},
+     .status = 500,
+     .code = -EREMOTEIO,
+     .kind = ERR_TRANSIENT,
+     .text = "GET /x: HTTP 500",
+     .asked = 1},
     {.title = "a redirect isn't followed",
      .script = {{.status = 302, .name = "Location", .value = "/y"}},
      .n = 1,
@@ -286,6 +296,8 @@ static void test_one(void **state)
     if (t->text && !strstr(r.text, t->text))
         fail_msg("\"%s\" lacks \"%s\"", r.text, t->text);
     assert_null(strstr(r.text, "se.cr-et"));
+    for (const char *c = r.text; *c; c++)
+        assert_in_range(*c, ' ', '~');
     if (t->body)
         assert_string_equal(r.body, t->body);
     assert_int_equal(server_asked(b.server), t->asked);
@@ -361,6 +373,87 @@ static void test_no_server(void **state)
     assert_int_equal(api_requests_sent(b.api), 3);
 }
 
+/* A kept connection that breaks: libcurl repeats by itself, which a POST must not be. */
+static void test_a_kept_connection_breaks(void **state)
+{
+    static const struct reply script[] = {{.status = 200, .body = "{}"},
+                                          {.end = END_DROP},
+                                          {.status = 200, .body = "{}"},
+                                          {.end = END_DROP},
+                                          {.status = 200, .body = "{}"}};
+    _cleanup_(result_done) struct result r1 = {0}, r2 = {0}, r3 = {0};
+    _cleanup_(bench_stop) struct bench b = {0};
+    json_auto_t *body = json_pack("{s:s}", "a", "b");
+
+    (void)state;
+    bench_start(&b, script, ARRAY_SIZE(script), NULL);
+    ask(&b, &(struct api_request){.method = "GET", .path = "/"}, &r1);
+    ask(&b, &(struct api_request){.method = "PUT", .path = "/put", .body = body}, &r2);
+    assert_int_equal(r2.status, 200);
+    ask(&b, &(struct api_request){.method = "POST", .path = "/post", .body = body, .retries = 3},
+        &r3);
+    assert_int_equal(r3.status, 0);
+    assert_int_equal(r3.kind, ERR_TRANSIENT);
+    assert_int_equal(server_asked(b.server), 4);
+    for (size_t i = 1; i < 4; i++)
+        assert_string_equal(server_request(b.server, i)->body, "{\"a\":\"b\"}");
+}
+
+/* Waiting for a server that accepts and says nothing: not sent yet, so even a POST is repeated. */
+static void test_no_handshake(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    _cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    _cleanup_(result_done) struct result r = {0};
+    _cleanup_(bench_stop) struct bench b = {0};
+    socklen_t len = sizeof(at);
+
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    b.url = xasprintf("https://127.0.0.1:%u", ntohs(at.sin_port));
+    bench_open(&b, NULL, NULL);
+    ask(&b, &(struct api_request){.method = "POST", .path = "/x", .retries = 1, .timeout_ms = 200},
+        &r);
+    assert_int_equal(r.code, -ETIMEDOUT);
+    assert_int_equal(api_requests_sent(b.api), 2);
+}
+
+static void test_one_that_hangs_holds_up_no_other(void **state)
+{
+    static const struct reply script[] = {{.end = END_HANG}, {.status = 200, .body = "{}"}};
+    _cleanup_(result_done) struct result hangs = {0}, r = {0};
+    _cleanup_(bench_stop) struct bench b = {0};
+    struct api_request q = {.method = "GET", .path = "/"};
+
+    (void)state;
+    bench_start(&b, script, ARRAY_SIZE(script), NULL);
+    (void)api_send(b.api, &q, take, &hangs);
+    while (server_asked(b.server) < 1)
+        (void)pump(b.loop, &hangs.done, 0, 5);
+    ask(&b, &q, &r);
+    assert_int_equal(r.status, 200);
+    assert_int_equal(hangs.calls, 0);
+}
+
+/* How many of our descriptors lead to the port, and none may go to a program that we start. */
+static unsigned connections_to(unsigned port)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 256; fd++) {
+        struct sockaddr_in to = {0};
+        socklen_t len = sizeof(to);
+
+        if (getpeername(fd, (struct sockaddr *)&to, &len) < 0 || ntohs(to.sin_port) != port)
+            continue;
+        assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        n++;
+    }
+    return n;
+}
+
 static void test_connections_are_kept(void **state)
 {
     struct reply script[20];
@@ -377,6 +470,7 @@ static void test_connections_are_kept(void **state)
         assert_int_equal(r.status, 200);
         assert_int_equal(server_request(b.server, i)->port, server_request(b.server, 0)->port);
     }
+    assert_int_equal(connections_to(server_port(b.server)), 1);
 }
 
 static void write_file(const char *name, const char *text)
@@ -699,6 +793,9 @@ int main(void)
         cmocka_unit_test(test_body_and_type),
         cmocka_unit_test(test_retry_after_is_obeyed),
         cmocka_unit_test(test_no_server),
+        cmocka_unit_test(test_a_kept_connection_breaks),
+        cmocka_unit_test(test_no_handshake),
+        cmocka_unit_test(test_one_that_hangs_holds_up_no_other),
         cmocka_unit_test(test_connections_are_kept),
         cmocka_unit_test(test_token_is_read_again),
         cmocka_unit_test(test_cancel),
