@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+import ctypes
 import os
 import pathlib
 import signal
 import stat
+import struct
 import subprocess
 import tempfile
 import time
@@ -101,3 +103,29 @@ def fixture_client(server):
 
 def is_socket(path):
     return path.exists() and stat.S_ISSOCK(path.stat().st_mode)
+
+
+class Watch:
+    """The order in which files of several directories came and went (inotify)."""
+
+    CREATE, DELETE = 0x100, 0x200
+
+    def __init__(self, *folders):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        for folder in folders:
+            assert libc.inotify_add_watch(self.fd, bytes(folder), self.CREATE | self.DELETE) >= 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+
+    def names(self):
+        data, names = os.read(self.fd, 65536), []
+        while data:
+            length = struct.unpack_from("iIII", data)[3]
+            names.append(data[16:16 + length].rstrip(b"\0").decode())
+            data = data[16 + length:]
+        return names

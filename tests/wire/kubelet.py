@@ -102,5 +102,5 @@ def request(operation, *claims, version=V1):
 def build_directory():
     """Where the programs of the build under test are."""
     if "SRIOV_DRA" in os.environ:
-        return pathlib.Path(os.environ["SRIOV_DRA"]).parent.parent
+        return pathlib.Path(os.environ["SRIOV_DRA"]).parent
     return pathlib.Path(os.environ.get("SRIOV_DRA_BUILD", TOP / "build"))

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 import kubelet
-from conftest import is_socket
+from conftest import is_socket, Watch
 from kubelet import V1, V1BETA1
 
 PREPARE = f"/{V1}.DRAPlugin/NodePrepareResources"
@@ -246,6 +246,17 @@ def test_sockets(server):
     assert stat.S_IMODE(server.service.parent.stat().st_mode) == 0o750
     assert server.end()[0] == 0
     assert not server.service.exists() and not server.registration.exists()
+
+
+def test_registration_socket_comes_last_and_goes_first(start, root):
+    """The kubelet comes when that file appears, and stops coming when it goes."""
+    folders = [root / "plugins/sriov-dra.dev", root / "plugins_registry"]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    with Watch(*folders) as watch:
+        assert start().end()[0] == 0
+        assert [name for name in watch.names() if name.endswith(".sock")] == \
+            ["dra.sock", "sriov-dra.dev-reg.sock", "sriov-dra.dev-reg.sock", "dra.sock"]
 
 
 @pytest.mark.parametrize("cancelled", [False, True])

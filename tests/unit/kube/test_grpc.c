@@ -28,7 +28,7 @@ struct client {
     const char *method;
     const char *request; /* NULL: no message */
     int deadline_ms;
-    int cancel_ms; /* cancels after that time; 0: not */
+    atomic_bool cancel; /* makes it cancel */
 
     int code;
     char *text;
@@ -95,12 +95,9 @@ static void run_call(struct client *c, grpc_channel *channel, grpc_completion_qu
     ops[n].data.recv_status_on_client.status = &code;
     ops[n++].data.recv_status_on_client.status_details = &details;
     assert_int_equal(grpc_call_start_batch(call, ops, n, c, NULL), GRPC_CALL_OK);
-    grpc_event ev = grpc_completion_queue_next(
-        cq, c->cancel_ms ? in_ms(c->cancel_ms) : gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    if (ev.type == GRPC_QUEUE_TIMEOUT) {
-        (void)grpc_call_cancel(call, NULL);
-        (void)grpc_completion_queue_next(cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    }
+    while (grpc_completion_queue_next(cq, in_ms(10), NULL).type == GRPC_QUEUE_TIMEOUT)
+        if (atomic_load(&c->cancel))
+            (void)grpc_call_cancel(call, NULL);
     c->code = (int)code;
     c->text = slice_text(details);
     c->answer = buffer_text(in);
@@ -305,13 +302,15 @@ static void test_late_answers(void **state)
 static void test_client_gone(void **state)
 {
     static const struct {
-        int deadline_ms, cancel_ms, code;
+        int deadline_ms;
+        bool cancel;
+        int code;
         bool answer;
     } table[] = {
-        {10000, 50, GRPC_STATUS_CANCELLED, true},
-        {10000, 50, GRPC_STATUS_CANCELLED, false},
-        {50, 0, GRPC_STATUS_DEADLINE_EXCEEDED, true},
-        {50, 0, GRPC_STATUS_DEADLINE_EXCEEDED, false},
+        {10000, true, GRPC_STATUS_CANCELLED, true},
+        {10000, true, GRPC_STATUS_CANCELLED, false},
+        {500, false, GRPC_STATUS_DEADLINE_EXCEEDED, true},
+        {500, false, GRPC_STATUS_DEADLINE_EXCEEDED, false},
     };
     struct fixture *f = *state;
     struct err e = ERR_INIT;
@@ -321,11 +320,11 @@ static void test_client_gone(void **state)
             .method = "/test.S/Hold",
             .request = "x",
             .deadline_ms = table[i].deadline_ms,
-            .cancel_ms = table[i].cancel_ms,
         };
 
         client_start(&c, f->path);
         loop_until_held(f, i + 1);
+        atomic_store(&c.cancel, table[i].cancel);
         loop_until(f, &c.done);
         client_join(&c);
         assert_int_equal(c.code, table[i].code);
@@ -342,7 +341,8 @@ static void test_end_with_open_calls(void **state)
 {
     struct fixture *f = *state;
     struct client open = {.method = "/test.S/Hold", .request = "x"};
-    struct client answered = open, unseen = open;
+    struct client answered = {.method = "/test.S/Hold", .request = "x"};
+    struct client unseen = {.method = "/test.S/Hold", .request = "x"};
     struct err e = ERR_INIT;
 
     client_start(&open, f->path);
