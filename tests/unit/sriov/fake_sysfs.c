@@ -91,22 +91,22 @@ static void add_netdev(const struct builder *b, const char *dir, const struct li
     if (streq(names, "-")) /* its interface is in another namespace */
         return;
     for (char *name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+        char *port = strchr(name, '@'), *number = strchr(name, ':');
+
+        if (port)
+            *port++ = '\0';
+        if (number)
+            *number++ = '\0';
         _cleanup_free_ char *at = xasprintf("%s/net/%s", dir, name);
         _cleanup_free_ char *class = xasprintf("sys/class/net/%s", name);
-        char *port = strchr(name, '@'); /* NAME@PORTNAME */
-
-        if (port) {
-            *port++ = '\0';
-            *strchr(at, '@') = '\0';
-            *strchr(class, '@') = '\0';
+        if (port)
             make_file(b, at, "phys_port_name", port);
-        }
+        make_file(b, at, "dev_port", number ? number : "0");
         make_file(b, at, "type", value(l, "type", "1"));
         make_file(b, at, "mtu", value(l, "mtu", "1500"));
         make_file(b, at, "flags", value(l, "flags", "0x1003"));
         make_file(b, at, "carrier", value(l, "carrier", "1"));
         make_file(b, at, "speed", value(l, "speed", "1000"));
-        make_file(b, at, "dev_port", value(l, "dev_port", "0"));
         make_link(b, class, at);
     }
 }

@@ -85,7 +85,8 @@ static void zoo(void **state)
 
     /* In order of address, the long domain last; neither the disk nor the junk is there. */
     static const char *const order[] = {"0000:17:00.0", "0000:18:00.0", "0000:19:00.0",
-                                        "0000:1a:00.0", "0001:80:05.0", "10001:80:05.0"};
+                                        "0000:1a:00.0", "0000:1b:00.0", "0001:80:05.0",
+                                        "10001:80:05.0"};
     assert_int_equal(inv.pfs.n, ARRAY_SIZE(order));
     for (size_t i = 0; i < ARRAY_SIZE(order); i++)
         assert_string_equal(inv.pfs.v[i].address, order[i]);
@@ -105,6 +106,9 @@ static void zoo(void **state)
     assert_string_equal(pf->netdev, "enp25s0np0");
     assert_int_equal(pf->speed_mbps, 100000);
     assert_false(pf->autoprobe);
+
+    pf = inventory_find_pf(&inv, "0000:1b:00.0");
+    assert_string_equal(pf->netdev, "enp27s0d1");
 
     pf = inventory_find_pf(&inv, "0000:1a:00.0");
     assert_int_equal(pf->speed_mbps, 0); /* (unsigned)-1 */

@@ -383,6 +383,32 @@ static void entry_is_settled(void **state)
     }
 }
 
+/* The entry is right and the own side isn't: a mark that is in the way was there before, and stays.
+ */
+static void mark_met_on_the_way_back(void **state)
+{
+    struct vf_state s = fresh_state();
+    struct vf_original o;
+    struct link_change own = own_mac(s.mac);
+    struct vf_change zero = entry_mac("00:00:00:00:00:00"), entry = zero;
+    _cleanup_(vf_plan_done) struct vf_plan p = {0};
+    struct script sc = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    (void)state;
+    entry.mac = s.admin.mac;
+    vf_original_from(&s, PF_ADDRESS, &o);
+    s.mac = mac_of(M1);
+    assert_ok(vf_plan_restore(&s, &o, &p, &e), &e);
+    script_link(&sc, &own);
+    script_fail(&sc, -EADDRNOTAVAIL, NULL);
+    script_entry(&sc, &zero);
+    script_link(&sc, &own);
+    entry_read(&sc, o.mac, 0);
+    script_entry(&sc, &entry);
+    assert_ok(run(&sc, &s, &p, NULL, &e), &e);
+}
+
 static void altname_in_the_way(void **state)
 {
     struct vf_state s = fresh_state();
