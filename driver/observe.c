@@ -283,7 +283,6 @@ void observe_publish(struct observe *o)
         &(struct offer_input){
             .driver = n->c.driver,
             .contract = node_contract_input(n),
-            .driver = n->c.driver,
             .facts = &facts,
             .skip_declared = n->skip_declared,
             .skip_kept = n->skip_kept,
