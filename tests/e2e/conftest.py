@@ -39,7 +39,7 @@ class Labs:
         self.lab = None
 
     def get(self, wanted):
-        if self.lab is None or wanted != self.settings:
+        if self.lab is None or wanted != self.settings or not self.lab.alive():
             self.close()
             lab = Lab("e2e", **dict(wanted))
             try:

@@ -111,6 +111,10 @@ class Lab:
         command([LAB, "--name", self.name, "down"])
         self.nodes = {}
 
+    def alive(self):
+        """Whether all its processes run: QEMU under TCG may fail an assertion."""
+        return command([LAB, "--name", self.name, "status"], check=False).returncode == 0
+
     def __enter__(self):
         return self.up()
 
