@@ -452,7 +452,8 @@ int main(void)
         cmocka_unit_test(failure_at_each_step), cmocka_unit_test(failing_undo_is_told),
         cmocka_unit_test(mark_is_taken_off),    cmocka_unit_test(undo_puts_the_mark_back),
         cmocka_unit_test(busy_while_up),        cmocka_unit_test(restore_goes_on),
-        cmocka_unit_test(entry_is_settled),     cmocka_unit_test(altname_in_the_way),
+        cmocka_unit_test(entry_is_settled),     cmocka_unit_test(mark_met_on_the_way_back),
+        cmocka_unit_test(altname_in_the_way),
     };
 
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
