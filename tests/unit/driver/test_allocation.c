@@ -25,6 +25,8 @@ static const char claim_yaml[] =
     "  reservedFor:\n"
     "  - {resource: pods, name: p, uid: uid-p}\n"
     "  - {apiGroup: scheduling.k8s.io, resource: podgroups, name: g, uid: uid-g}\n"
+    "  - {resource: services, name: s, uid: uid-s}\n"
+    "  - {apiGroup: example.com, resource: pods, name: x, uid: uid-x}\n"
     "  - {resource: pods, name: q, uid: uid-q}\n";
 
 static json_t *claim_with(const char *path, const char *yaml)

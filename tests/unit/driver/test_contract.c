@@ -134,7 +134,10 @@ static void test_names(void **state)
                                       "0000-01-10.0",
                                       "00000-01-10-0",
                                       "0000-01-20-0",
-                                      "0000-01-10-0 "};
+                                      "0000-01-10-0 ",
+                                      "-00",
+                                      "0000000000000-0000-01-10-0",
+                                      "00000000000-0000-01-10-0"};
     char name[DEVICE_NAME_SIZE], address[PCI_ADDRESS_SIZE] = "untouched";
 
     (void)state;
@@ -345,6 +348,23 @@ static const struct {
     {"a link-local gateway",
      {{"r", P, NULL, "interface: {routes: [{to: '::/0', via: 'fe80::1'}]}"}},
      NULL},
+    {"a gateway far up in the network",
+     {{"r", P, NULL,
+       "interface: {addresses: [192.0.2.10/24], routes: [{to: default, via: 192.0.2.200}]}"}},
+     NULL},
+    {"a gateway far down in it",
+     {{"r", P, NULL,
+       "interface: {addresses: [192.0.2.200/24], routes: [{to: default, via: 192.0.2.1}]}"}},
+     NULL},
+    {"almost a link-local gateway",
+     {{"r", P, NULL, "interface: {routes: [{to: '::/0', via: 'fec0::1'}]}"}},
+     "can't be reached"},
+    {"a gateway with a link-local's second byte",
+     {{"r", P, NULL, "interface: {routes: [{to: '::/0', via: '2080::1'}]}"}},
+     "can't be reached"},
+    {"a gateway with a link-local's second byte, IPv4",
+     {{"r", P, NULL, "interface: {routes: [{to: default, via: 192.168.0.1}]}"}},
+     "can't be reached"},
     {"another family's network",
      {{"r", P, NULL,
        "interface: {addresses: [192.0.2.10/24], "
