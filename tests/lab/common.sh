@@ -62,9 +62,10 @@ show_tail() { # FILE...
 }
 
 all_alive() { # [PART...]: fails, and says why, if one that was started ended by itself
-    local part log
-    for part in ${*:-$(parts)}; do
-        [ -e "$RUN/pid/$part" ] && ! process "$part" >/dev/null || continue
+    local part log all=("$@")
+    [ $# -gt 0 ] || mapfile -t all < <(parts)
+    for part in "${all[@]}"; do
+        if [ ! -e "$RUN/pid/$part" ] || process "$part" >/dev/null; then continue; fi
         say "$part ended"
         log=$RUN/log/$part.log
         show_tail "$log" "$RUN/$part/console.log"

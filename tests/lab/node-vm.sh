@@ -61,9 +61,11 @@ node_is_ready() { # NODE
 node_await() { # NODE: Ready, its VFs made, its command loop answering
     local parts="${control_plane_parts[*]} $1" n
     for n in 1 2 3; do
-        await 300 "$1's boot script" "$parts" test -e "$RUN/$1/booted" && break
-        ! process "$1" >/dev/null && [ $n -lt 3 ] && grep -qs Assertion "$RUN/log/$1.log" ||
-            { node_logs "$1"; return 1; }
+        ! await 300 "$1's boot script" "$parts" test -e "$RUN/$1/booted" || break
+        if [ $n = 3 ] || process "$1" >/dev/null || ! grep -qs Assertion "$RUN/log/$1.log"; then
+            node_logs "$1"
+            return 1
+        fi
         say "starting $1 once more"
         node_start "$1"
     done
