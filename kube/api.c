@@ -216,8 +216,6 @@ static void on_answer(const struct http_answer *a, void *data)
     struct api_call *c = data;
 
     c->exchange = NULL;
-    if (c->timer)
-        timer_cancel(c->timer);
     if (a->outcome == HTTP_ANSWERED && a->status == 401 && refresh(c->api)) {
         attempt(c); /* with the other token that was found */
     } else if (c->retries > 0 && may_repeat(c, a)) {

@@ -14,8 +14,8 @@ struct server {
     size_t n;
     struct MHD_Daemon *daemon;
     pthread_mutex_t lock; /* guards the rest */
-    pthread_cond_t stop_cond;
-    bool stop;
+    pthread_cond_t changed;
+    bool stop, go;
     struct asked *asked[256];
     size_t n_asked;
 };
@@ -39,7 +39,23 @@ static void wait_for_stop(struct server *s)
 {
     pthread_mutex_lock(&s->lock);
     while (!s->stop)
-        pthread_cond_wait(&s->stop_cond, &s->lock);
+        pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void wait_for_go(struct server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    while (!s->stop && !s->go)
+        pthread_cond_wait(&s->changed, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void server_go(struct server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->go = true;
+    pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -64,6 +80,8 @@ static ssize_t read_body(void *data, uint64_t pos, char *buf, size_t max)
         n = s->reply->each < left ? s->reply->each : left;
     if (s->reply->split && pos < s->reply->split)
         n = s->reply->split - pos;
+    else if (s->reply->split && pos == s->reply->split && s->reply->gate)
+        wait_for_go(s->server);
     else if (s->reply->split && pos == s->reply->split)
         pause_ms(3);
     n = n < max ? n : max;
@@ -201,7 +219,7 @@ struct server *server_start(const struct reply *script, size_t n, const char *tl
     s->script = script;
     s->n = n;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->stop_cond, NULL);
+    pthread_cond_init(&s->changed, NULL);
     s->daemon = MHD_start_daemon(flags, 0, NULL, NULL, handle, s, MHD_OPTION_SOCK_ADDR, &at,
                                  MHD_OPTION_NOTIFY_COMPLETED, completed, NULL, MHD_OPTION_ARRAY,
                                  tls, MHD_OPTION_END);
@@ -216,13 +234,13 @@ void server_stop(struct server *s)
         return;
     pthread_mutex_lock(&s->lock);
     s->stop = true;
-    pthread_cond_broadcast(&s->stop_cond);
+    pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     MHD_stop_daemon(s->daemon);
     for (size_t i = 0; i < s->n_asked; i++)
         free_asked(s->asked[i]);
     pthread_mutex_destroy(&s->lock);
-    pthread_cond_destroy(&s->stop_cond);
+    pthread_cond_destroy(&s->changed);
     free(s);
 }
 

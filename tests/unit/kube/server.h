@@ -21,6 +21,7 @@ struct reply {
     size_t body_len;          /* 0: strlen(body) */
     const char *name, *value; /* a header */
     size_t split;             /* 0: sent at once; else the first `split` bytes, a pause, the rest */
+    bool gate;                /* that pause lasts until server_go() */
     size_t each;              /* 0, or: sent by so many bytes with a pause after each */
     enum reply_end end;
 };
@@ -37,6 +38,9 @@ struct server *server_start(const struct reply *script, size_t n, const char *tl
                             const char *tls_key);
 void server_stop(struct server *s);
 unsigned server_port(const struct server *s);
+
+/* Ends the pauses of gated replies, this one's and later ones'. */
+void server_go(struct server *s);
 
 /* How many requests came, and the i-th. Stays valid until server_stop(). */
 size_t server_asked(struct server *s);

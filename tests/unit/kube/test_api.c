@@ -692,6 +692,29 @@ static void test_stream(void **state)
     }
 }
 
+static void test_each_chunk_begins_the_silence_anew(void **state)
+{
+    static const struct reply script[] = {
+        {.status = 200, .body = "ab", .split = 1, .gate = true, .end = END_HANG}};
+    _cleanup_(stream_done) struct stream s = {0};
+    _cleanup_(bench_stop) struct bench b = {0};
+
+    (void)state;
+    bench_start(&b, script, 1, NULL);
+    (void)api_stream(b.api, "/w", 60000, take_chunk, take_end, &s);
+    while (s.got.len < 1)
+        (void)pump(b.loop, &s.r.done, 0, 5);
+    fast_forward(50000);
+    (void)pump(b.loop, &s.r.done, 0, 20);
+    server_go(b.server);
+    while (s.got.len < 2)
+        (void)pump(b.loop, &s.r.done, 0, 5);
+    fast_forward(50000);
+    assert_false(pump(b.loop, &s.r.done, 0, 50));
+    fast_forward(11000);
+    assert_true(pump(b.loop, &s.r.done, 0, 5000));
+}
+
 static void test_stream_is_cancelled_in_its_chunk(void **state)
 {
     static const struct reply script[] = {{.status = 200, .body = "abcdef", .each = 1}};
@@ -803,6 +826,7 @@ int main(void)
         cmocka_unit_test(test_free_with_calls_under_way),
         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_each_chunk_begins_the_silence_anew),
         cmocka_unit_test(test_stream_is_cancelled_in_its_chunk),
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_escape),

@@ -104,20 +104,15 @@ static void test_names_that_are_refused(void **state)
     static const struct {
         const char *kind, *uid, *device, *what;
     } table[] = {
-        {"sriov-dra.dev", UID, "d", "vendor/class"},
-        {"/vf", UID, "d", "vendor/class"},
-        {"sriov-dra.dev/", UID, "d", "vendor/class"},
-        {"1sriov/vf", UID, "d", "vendor/class"},
-        {"../x/vf", UID, "d", "vendor/class"},
-        {"a/b/c", UID, "d", "vendor/class"},
+        {"sriov-dra.dev", UID, "d", "vendor/class"},  {"/vf", UID, "d", "vendor/class"},
+        {"sriov-dra.dev/", UID, "d", "vendor/class"}, {"1sriov/vf", UID, "d", "vendor/class"},
+        {"../x/vf", UID, "d", "vendor/class"},        {"a/b/c", UID, "d", "vendor/class"},
         {"a/vf.net", UID, "d", "vendor/class"}, /* dots in a class need CDI 0.6 */
-        {"a/vf", "", "d", "claim's uid"},
-        {"a/vf", "../../etc", "d", "claim's uid"},
-        {"a/vf", "x/y", "d", "claim's uid"},
-        {"a/vf", "x\n", "d", "claim's uid"},
-        {"a/vf", UID, "-d", "name of a CDI device"},
-        {"a/vf", UID, "a/b", "name of a CDI device"},
-        {"a/vf", UID, "", "name of a CDI device"},
+        {"a/vf-", UID, "d", "vendor/class"},          {"a/vf", "", "d", "claim's uid"},
+        {"a/vf", "x-", "d", "claim's uid"},           {"a/vf", UID, "d.", "name of a CDI device"},
+        {"a/vf", "../../etc", "d", "claim's uid"},    {"a/vf", "x/y", "d", "claim's uid"},
+        {"a/vf", "x\n", "d", "claim's uid"},          {"a/vf", UID, "-d", "name of a CDI device"},
+        {"a/vf", UID, "a/b", "name of a CDI device"}, {"a/vf", UID, "", "name of a CDI device"},
     };
 
     (void)state;

@@ -126,11 +126,11 @@ static const struct one {
      .n = 2,
      .want = "RS+c"},
     {.title = "a list in pages",
-     .script = {LIST("10", "p/2", OBJ("a", "3")), LIST("10", "p=3", OBJ("b", "4")),
+     .script = {LIST("10", "p/2", OBJ("a", "3")), LIST("10", "p+3", OBJ("b", "4")),
                 LIST("10", "", OBJ("c", "5")), STREAM(EVENT("DELETED", OBJ("a", "11")))},
      .n = 4,
      .want = "R+a+b+cS-a",
-     .asked = {"?limit=500&x=y", "&continue=p/2", "&continue=p=3", "&resourceVersion=10&x=y"}},
+     .asked = {"?limit=500&x=y", "&continue=p/2", "&continue=p+3", "&resourceVersion=10&x=y"}},
     {.title = "a continuation that expired begins the list anew",
      .script = {LIST("10", "p2", OBJ("a", "3")), GONE, LIST("20", "", OBJ("b", "4")),
                 STREAM(EVENT("DELETED", OBJ("b", "21")))},
@@ -194,7 +194,12 @@ static const struct one {
      .want = "RS!RS+c",
      .trouble = "watching /api/v1/pods: the server says: boom"},
     {.title = "a line that is no JSON",
-     .script = {LIST("10", "", ""), STREAM("{\"type\":}\n"), LIST("11", "", ""),
+     .script = {LIST("10", "", ""),
+                {.status = 200,
+                 .body = "{\"type\":}\n" EVENT("ADDED", OBJ("z", "11")),
+                 .split = 10, /* what comes after it isn't read */
+                 .end = END_HANG},
+                LIST("11", "", ""),
                 STREAM(EVENT("ADDED", OBJ("c", "12")))},
      .n = 4,
      .want = "RS!RS+c",
@@ -349,6 +354,40 @@ static void test_freed_in_each_callback(void **state)
     }
 }
 
+/* Where the server's answers would let us turn round and round, we wait. */
+static void test_pauses(void **state)
+{
+    static const struct {
+        struct reply script[6];
+        size_t n;
+        const char *want;
+    } table[] = {
+        {{LIST("10", "", ""), GONE, LIST("11", "", ""), GONE, LIST("12", "", ""),
+          STREAM(EVENT("ADDED", OBJ("c", "13")))},
+         6,
+         "RSRSRS+c"},
+        {{LIST("10", "", ""),
+          {.status = 200, .body = "{", .end = END_DROP},
+          STREAM(EVENT("ADDED", OBJ("c", "13")))},
+         3,
+         "RS+c"},
+        {{LIST("10", "", ""), {.status = 200}, STREAM(EVENT("ADDED", OBJ("c", "13")))}, 3, "RS+c"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        _cleanup_(log_done) struct log log = {.want = table[i].want};
+        _cleanup_(bench_stop) struct bench b = {0};
+        int64_t begin = clock_now(clock_system());
+
+        bench_start(&b, table[i].script, table[i].n);
+        _cleanup_(watch_freep) struct watch *w = watch_new(b.api, "/x", NULL, note, &log);
+        assert_true(pump(b.loop, &log.reached, 0, 20000));
+        assert_string_equal(log.text.s, table[i].want);
+        assert_true(clock_now(clock_system()) - begin >= 800);
+    }
+}
+
 static void test_silence_ends_a_watch(void **state)
 {
     static const struct reply script[] = {LIST("10", "", ""),
@@ -363,8 +402,10 @@ static void test_silence_ends_a_watch(void **state)
     _cleanup_(watch_freep) struct watch *w = watch_new(b.api, "/x", NULL, note, &log);
     assert_true(pump(b.loop, &log.reached, 0, 5000));
     int64_t seen = watch_last_seen_ms(w);
-    fast_forward(140000); /* two bookmarks may stay away */
-    (void)pump(b.loop, &never, 0, 50);
+    for (int i = 0; i < 14; i++) { /* two bookmarks may stay away */
+        fast_forward(10000);
+        (void)pump(b.loop, &never, 0, 10);
+    }
     assert_int_equal(server_asked(b.server), 2);
     assert_int_equal(watch_last_seen_ms(w), seen);
     fast_forward(11000);
@@ -408,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_byte_by_byte),
         cmocka_unit_test(test_endless_event_is_refused),
         cmocka_unit_test(test_freed_in_each_callback),
+        cmocka_unit_test(test_pauses),
         cmocka_unit_test(test_silence_ends_a_watch),
         cmocka_unit_test(test_no_server),
     };
