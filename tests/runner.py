@@ -28,16 +28,16 @@ BUILDS = {
     "clang": (BUILD / "clang", "clang", ["-Dwerror=true"]),
 }
 
-# It doesn't see system headers: their loops are spelled out, and what it says
+# It doesn't see system headers: their loops are named here, and what it says
 # of structs that it doesn't know (legacyUninitvar) is noise. Its parser doesn't
 # know __typeof__ in a declaration, nor some compound literals. NULL is a
 # pointer in every C library that we build with.
 CPPCHECK = [
     "--quiet", "-j2", "--std=c11", "--enable=warning,portability", "--inline-suppr", "--error-exitcode=1",
     "-D_GNU_SOURCE", "-D__GNUC__=12", "-D__typeof__(x)=__auto_type",
-    "-Djson_array_foreach(a,i,v)=for(i=0;(v=json_array_get(a,i));i++)",
-    "-Djson_object_foreach(o,k,v)=for(k=next(o,0);(v=value(o,k));k=next(o,k))",
-    "-Djson_object_foreach_safe(o,n,k,v)=for(k=next(o,0),n=0;(v=value(o,k));k=next(o,k))",
+    "-Djson_array_foreach(a,i,v)=while((v=next(a,i)))",
+    "-Djson_object_foreach(o,k,v)=while((v=next(o,k)))",
+    "-Djson_object_foreach_safe(o,n,k,v)=while((v=next(o,n,k)))",
     "--suppress=internalAstError", "--suppress=varFuncNullUB", "--suppress=legacyUninitvar",
     "--suppress=arrayIndexThenCheck",
 ]
