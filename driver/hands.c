@@ -217,8 +217,11 @@ int claim_acquire(struct hands *h, struct record *rec, bool *ret_away, struct er
     if (!e)
         e = &own;
     *ret_away = false;
-    if (rec->state == RECORD_PREPARED)
-        return write_cdi(h, rec, e);
+    if (rec->state == RECORD_PREPARED) {
+        /* asked again; `by_kubelet` may be news */
+        r = store_save(&h->store, rec, e);
+        return r < 0 ? r : write_cdi(h, rec, e);
+    }
 
     r = survey(h, rec, ret_away, e);
     if (r < 0)

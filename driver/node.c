@@ -62,8 +62,8 @@ static int recover(struct node *n, struct err *e)
     if (r < 0)
         return r;
     vec_foreach (b, &content.bad)
-        log_error("claim record damaged and set aside: free VFs are offered only where they look "
-                  "untouched, until the file is removed",
+        log_error("claim record damaged and set aside: free VFs are offered as verified only where "
+                  "they look untouched, until the file is removed and the driver restarted",
                   "file", b->file, "why", b->why);
     n->suspicious = content.bad.n > 0;
     vec_foreach (it, &content.records) {
@@ -113,6 +113,7 @@ static bool pools_use(const struct pools *ps, enum mode mode)
 static void take_node(struct node *n, const json_t *o)
 {
     const char *uid = json_str_at(o, "metadata.uid");
+    json_auto_t *none = json_object();
     json_t *labels = json_at(o, "metadata.labels");
     bool declared = declares_skip(o), first = !n->uid;
     bool news = !streq_null(uid, n->uid) || declared != n->skip_declared;
@@ -131,9 +132,11 @@ static void take_node(struct node *n, const json_t *o)
     free(n->uid);
     n->uid = xstrdup(uid);
     n->skip_declared = declared;
-    if (!labels || !json_equal(labels, n->labels)) {
+    if (!labels)
+        labels = none;
+    if (!n->labels || !json_equal(labels, n->labels)) {
         json_decref(n->labels);
-        n->labels = labels ? json_deep_copy(labels) : json_object();
+        n->labels = json_deep_copy(labels);
         observe_dirty(n->observe); /* another set of pools may be meant for us */
     }
     if (news)
@@ -195,7 +198,8 @@ static void on_registered(bool ok, const char *error, void *data)
 
 static void stop_when_idle(struct node *n, struct timer *t, int64_t since)
 {
-    bool idle = dra_open_calls(n->dra) == 0 && worker_pending(n->worker) == 0;
+    bool idle =
+        dra_open_calls(n->dra) == 0 && worker_pending(n->worker) == 0 && observe_idle(n->observe);
 
     if (idle || clock_now(loop_clock(n->loop)) - since > STOP_LIMIT_MS)
         loop_stop(n->loop);

@@ -212,6 +212,8 @@ static struct look *look_new(struct observe *o)
 
 static void look_start(struct observe *o)
 {
+    if (o->node->stopping)
+        return;
     if (o->looking) {
         o->again = true;
         return;
@@ -237,6 +239,11 @@ static void on_event(const struct monitor_event *ev, void *data)
 {
     (void)ev;
     observe_dirty(data);
+}
+
+bool observe_idle(const struct observe *o)
+{
+    return !o->looking;
 }
 
 void observe_dirty(struct observe *o)

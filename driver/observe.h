@@ -13,6 +13,9 @@ int observe_new(struct node *n, struct observe **ret, struct err *e);
 void observe_free(struct observe *o);
 DEFINE_CLEANUP(struct observe, observe_free)
 
+/* Whether no look is under way: then observe_free() loses nothing. */
+bool observe_idle(const struct observe *o);
+
 /* Something may have changed: look again after a short settle time. */
 void observe_dirty(struct observe *o);
 

@@ -13,6 +13,7 @@ struct prep {
     struct dra_call *call;
     size_t index;
     int64_t deadline; /* for VFs to come home; one for all claims of the call */
+    int64_t began_us;
 };
 
 static int64_t time_left(const struct prep *p)
@@ -38,6 +39,7 @@ static void answer_prepared(struct prep *p, const struct record *rec)
 {
     struct dra_result r = {0};
     _cleanup_free_ char *title = record_title(rec);
+    char ms[24];
 
     vec_foreach (d, &rec->devices) {
         struct dra_device *out = VEC_PUSH(&r.devices);
@@ -47,7 +49,8 @@ static void answer_prepared(struct prep *p, const struct record *rec)
         out->device = xstrdup(d->grant.device);
         out->cdi_id = claim_cdi_id(p->node->hands.cdi_kind, rec, d);
     }
-    log_info("claim prepared", "claim", title, "uid", rec->uid);
+    log_info("claim prepared", "claim", title, "uid", rec->uid, "ms",
+             clock_ms_since(p->began_us, ms));
     dra_call_answer(p->call, p->index, &r);
     free(p);
 }
@@ -220,13 +223,15 @@ static void released(struct claim *c, struct err *e, void *data)
 {
     struct prep *p = data;
     struct dra_result r = {0};
+    char ms[24];
 
     (void)c;
     if (e) {
         answer_error(p, e);
         return;
     }
-    log_info("claim unprepared", "uid", p->call->claims.v[p->index].uid);
+    log_info("claim unprepared", "uid", p->call->claims.v[p->index].uid, "ms",
+             clock_ms_since(p->began_us, ms));
     dra_call_answer(p->call, p->index, &r);
     free(p);
 }
@@ -253,6 +258,7 @@ void node_dra_call(struct dra_call *call, void *data)
 {
     struct node *n = data;
     int64_t deadline = clock_now(loop_clock(n->loop)) + HOME_WAIT_MS;
+    int64_t began_us = clock_mono_us();
     size_t count = call->claims.n;
     bool prepare = call->prepare; /* the call is freed with its last answer */
 
@@ -261,7 +267,8 @@ void node_dra_call(struct dra_call *call, void *data)
         const char *uid = call->claims.v[i].uid;
         _cleanup_err_ struct err e = ERR_INIT;
 
-        *p = (struct prep){.node = n, .call = call, .index = i, .deadline = deadline};
+        *p = (struct prep){
+            .node = n, .call = call, .index = i, .deadline = deadline, .began_us = began_us};
         if (!uid_is_valid(uid)) {
             err_set(&e, ERR_USER, -EINVAL, "\"%s\" is no uid", uid);
             answer_error(p, &e);

@@ -43,6 +43,7 @@ struct publish {
     bool synced;
 
     struct timer *timer; /* step() */
+    bool settling;       /* a change waits for the rest of its burst */
     int64_t settled_ms;  /* before these times nothing is written */
     int64_t contest_until_ms;
     int64_t error_until_ms;
@@ -72,8 +73,9 @@ static void schedule(struct publish *p)
 /* Waits for the rest of a burst, not longer for each part of it. */
 static void settle(struct publish *p)
 {
-    if (p->settled_ms <= now(p))
+    if (!p->settling)
         p->settled_ms = now(p) + SETTLE_MS;
+    p->settling = true;
     schedule(p);
 }
 
@@ -349,6 +351,8 @@ static void step(void *data)
         timer_set(p->timer, left);
         return;
     }
+    p->settling = false;
+
     _cleanup_(slice_write_vec_done) slice_write_vec plan = {0};
 
     slices_plan(&p->wanted, &p->cache.slices, &plan);

@@ -94,6 +94,7 @@ struct ensure {
     struct sandboxes *s;
     struct nri_call *call; /* NULL on review */
     enum occasion why;
+    int64_t began_us;
     char *sandbox_id, *pod_uid, *namespace, *name, *netns;
     VEC(char *) uids; /* of the claims */
     size_t next;
@@ -172,12 +173,14 @@ static void attached(struct claim *c, struct err *e, const attachment_vec *v, vo
 {
     struct ensure *en = data;
     _cleanup_free_ char *title = record_title(c->rec);
+    char ms[24];
 
     if (e) {
         ensure_fail(en, title, e);
         return;
     }
-    log_info("VFs moved into pod", "claim", title, "pod", en->name, "sandbox", en->sandbox_id);
+    log_info("VFs moved into pod", "claim", title, "pod", en->name, "sandbox", en->sandbox_id, "ms",
+             clock_ms_since(en->began_us, ms));
     en->repaired |= en->why != ON_RUN;
     node_write_status(en->s->node, c->rec, v);
     ensure_next(en);
@@ -346,6 +349,7 @@ static void ensure(struct sandboxes *s, struct nri_call *call, enum occasion why
         .s = s,
         .call = call,
         .why = why,
+        .began_us = clock_mono_us(),
         .sandbox_id = xstrdup(sb->id),
         .pod_uid = xstrdup(sb->pod_uid),
         .namespace = xstrdup(sb->namespace),
