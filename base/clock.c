@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <time.h>
 
 static int64_t read_ms(clockid_t id)
@@ -27,6 +29,22 @@ struct clock *clock_system(void)
 int64_t clock_wall_ms(void)
 {
     return read_ms(CLOCK_REALTIME);
+}
+
+int64_t clock_mono_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+const char *clock_ms_since(int64_t began_us, char buf[static 24])
+{
+    int64_t us = clock_mono_us() - began_us;
+
+    snprintf(buf, 24, "%" PRId64 ".%d", us / 1000, (int)(us / 100 % 10));
+    return buf;
 }
 
 void clock_rfc3339(int64_t wall_ms, char buf[static 21])
