@@ -321,6 +321,8 @@ static void set_failure(struct http_exchange *x, struct http_answer *a)
     (void)curl_easy_getinfo(x->easy, CURLINFO_PRETRANSFER_TIME_T, &sending);
     if (a->outcome == HTTP_BROKEN && !sending)
         a->outcome = HTTP_UNSENT;
+    if (x->result == CURLE_SEND_FAIL_REWIND)
+        a->text = "the connection broke, and what was sent isn't sent twice";
     if (x->too_big) {
         a->outcome = HTTP_TOO_BIG;
         a->code = -EFBIG;
