@@ -109,7 +109,7 @@ static int run(struct script *sc, const struct vf_state *s, const struct vf_plan
 /* The k-th request of four is refused: what was done is undone in reverse, no more and no less. */
 static void failure_at_each_step(void **state)
 {
-    static const char *const named[] = {"up", "MAC " M1, "VLAN refused", "MTU 1400"};
+    static const char *const named[] = {"up", ("MAC " M1), "VLAN refused", "MTU 1400"};
     struct vf_state s = fresh_state();
     _cleanup_(vf_plan_done) struct vf_plan p = {0};
     _cleanup_err_ struct err plan_err = ERR_INIT;
