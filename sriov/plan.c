@@ -133,13 +133,13 @@ static struct vf_step *add_admin_step(struct vf_plan *p, const struct vf_state *
     return st;
 }
 
-#define VF(s)      "VF %u (%s) of PF %s"
+#define VF_FMT     "VF %u (%s) of PF %s"
 #define VF_ARGS(s) (s)->admin.index, (s)->address, (s)->pf_name
 
 static int not_home(const struct vf_state *s, struct err *e)
 {
     return err_set(e, ERR_TRANSIENT, -EBUSY,
-                   VF(s) ": its interface isn't in the host's network namespace", VF_ARGS(s));
+                   VF_FMT ": its interface isn't in the host's network namespace", VF_ARGS(s));
 }
 
 /* Refuses what can't work before anything is touched. */
@@ -154,32 +154,32 @@ static int check_wish(const struct vf_state *s, const struct vf_settings *want, 
     /* igb takes all of it while down and forgets or delays it; the list read then says little. */
     if (want->set && !s->pf_up && !may_raise_pf)
         return err_set(e, ERR_USER, -ENETDOWN,
-                       VF(s) ": the PF is down, so settings would be void; bring it up (ip link "
-                             "set %s up) or let the pool do so",
+                       VF_FMT ": the PF is down, so settings would be void; bring it up (ip link "
+                              "set %s up) or let the pool do so",
                        VF_ARGS(s), s->pf_name);
     if ((want->set & VF_SET_MAC) && !mac_is_assignable(&want->mac))
-        return err_set(e, ERR_USER, -EINVAL, VF(s) ": %s can't be an interface's MAC", VF_ARGS(s),
+        return err_set(e, ERR_USER, -EINVAL, VF_FMT ": %s can't be an interface's MAC", VF_ARGS(s),
                        mac_text(&want->mac, text));
     if ((want->set & VF_SET_MTU) && want->mtu > s->pf_mtu)
-        return err_set(e, ERR_USER, -EINVAL, VF(s) ": MTU %u is above the PF's, %u", VF_ARGS(s),
+        return err_set(e, ERR_USER, -EINVAL, VF_FMT ": MTU %u is above the PF's, %u", VF_ARGS(s),
                        want->mtu, s->pf_mtu);
     if ((want->set & VF_SET_MTU) &&
         (want->mtu < s->min_mtu || (s->max_mtu && want->mtu > s->max_mtu)))
         return err_set(e, ERR_USER, -EINVAL,
-                       VF(s) ": MTU %u is outside what the driver takes, %u to %u", VF_ARGS(s),
+                       VF_FMT ": MTU %u is outside what the driver takes, %u to %u", VF_ARGS(s),
                        want->mtu, s->min_mtu, s->max_mtu);
     if ((want->set & VF_SET_SPOOFCHK) && !(a->has & VF_FIELD_SPOOFCHK))
         return err_set(e, ERR_USER, -EOPNOTSUPP,
-                       VF(s) ": the PF's driver has no spoof checking to set", VF_ARGS(s));
+                       VF_FMT ": the PF's driver has no spoof checking to set", VF_ARGS(s));
     if ((want->set & VF_SET_TRUST) && !(a->has & VF_FIELD_TRUST))
-        return err_set(e, ERR_USER, -EOPNOTSUPP, VF(s) ": the PF's driver has no trust to set",
+        return err_set(e, ERR_USER, -EOPNOTSUPP, VF_FMT ": the PF's driver has no trust to set",
                        VF_ARGS(s));
     if ((want->set & VF_SET_RATE) && !(a->has & VF_FIELD_RATE))
-        return err_set(e, ERR_USER, -EOPNOTSUPP, VF(s) ": the PF's driver has no rate to set",
+        return err_set(e, ERR_USER, -EOPNOTSUPP, VF_FMT ": the PF's driver has no rate to set",
                        VF_ARGS(s));
     if ((want->set & VF_SET_RATE) && s->pf_speed_mbps && want->max_tx_mbps > s->pf_speed_mbps)
         return err_set(e, ERR_USER, -EINVAL,
-                       VF(s) ": max tx rate %u Mb/s is above the PF's speed, %u", VF_ARGS(s),
+                       VF_FMT ": max tx rate %u Mb/s is above the PF's speed, %u", VF_ARGS(s),
                        want->max_tx_mbps, s->pf_speed_mbps);
     return 0;
 }
