@@ -42,7 +42,7 @@ struct fake_slices {
     struct fake_counts counts;
     enum fake_fault fault;
     unsigned faults;
-    bool drop_lists, hold, down;
+    bool drop_lists, fail_lists, hold, down;
     void (*on_write)(const char *name, void *data);
     void *on_write_data;
     char *pool_fault;
@@ -167,6 +167,8 @@ static enum MHD_Result answer_list(struct fake_slices *f, struct MHD_Connection 
                                   "resourceVersion", version, "items");
 
     f->counts.lists++;
+    if (f->fail_lists)
+        return refuse(c, 500, "InternalError", "etcd is away");
     vec_foreach (o, &f->slices)
         if (is_selected(*o, selector))
             json_array_append(json_object_get(body, "items"), *o);
@@ -516,6 +518,11 @@ void fake_slices_fail(struct fake_slices *f, enum fake_fault fault, unsigned n)
 {
     f->fault = fault;
     f->faults = n;
+}
+
+void fake_slices_fail_lists(struct fake_slices *f, bool fail)
+{
+    f->fail_lists = fail;
 }
 
 void fake_slices_drop_lists(struct fake_slices *f, bool drop)

@@ -45,6 +45,9 @@ const char *fake_slices_fault(const struct fake_slices *f);
 /* The next `n` writes fail. */
 void fake_slices_fail(struct fake_slices *f, enum fake_fault fault, unsigned n);
 
+/* Lists are answered with 500 until this is undone. */
+void fake_slices_fail_lists(struct fake_slices *f, bool fail);
+
 /* DRAOptionalNodeOperations off: skipNodeOperations is cleared, unless the old object has it. */
 void fake_slices_drop_lists(struct fake_slices *f, bool drop);
 

@@ -31,6 +31,7 @@ struct bench {
     int64_t generation;
     unsigned told; /* skip_kept() calls */
     bool kept;
+    bool deaf; /* doesn't act on them */
 };
 
 /* "p" prepare, "s" skip, "d" drifted; skip goes out without the list where it isn't kept. */
@@ -72,7 +73,8 @@ static void on_skip_kept(bool kept, void *data)
 
     b->told++;
     b->kept = kept;
-    offer(b, b->kinds);
+    if (!b->deaf)
+        offer(b, b->kinds);
 }
 
 static void start_publisher(struct bench *b)
@@ -137,13 +139,17 @@ static void turn(struct bench *b, int64_t step_ms)
     ahead_ms += step_ms;
 }
 
-/* Lets that much time pass. */
+/*
+ * Lets that much time pass, in steps in which a few requests find the time to be answered: how
+ * often something is tried depends on our pauses only, not on the speed of the machine.
+ */
 static void run(struct bench *b, int64_t ms)
 {
-    int64_t until = test_now(NULL) + ms;
-
-    while (test_now(NULL) < until)
-        turn(b, ms / 400);
+    for (int step = 0; step < 200; step++) {
+        for (int i = 0; i < 30; i++)
+            turn(b, 0);
+        ahead_ms += ms / 200;
+    }
 }
 
 /* Runs until published() has been called `n` times; without pauses of ours that takes no time. */
@@ -269,6 +275,25 @@ static void test_restart_writes_nothing(void **state)
     assert_int_equal(b->generation, 1);
 }
 
+/* What is there already must be known first. */
+static void test_no_write_before_the_list(void **state)
+{
+    struct bench *b = *state;
+
+    begin(b, "ps");
+    publish_free(b->publish);
+    fake_slices_fail_lists(b->fake, true);
+    start_publisher(b);
+    offer(b, "ps");
+    run(b, 60000);
+    expect_writes(b, 0, 0, 0);
+    assert_int_equal(b->published, 0);
+    fake_slices_fail_lists(b->fake, false);
+    run(b, 60000);
+    expect_writes(b, 0, 0, 0);
+    assert_int_equal(b->published, 1);
+}
+
 static void test_changes(void **state)
 {
     struct bench *b = *state;
@@ -305,6 +330,21 @@ static void test_a_burst_is_one_write(void **state)
     run_until_published(b, 2);
     expect_writes(b, 0, 1, 0);
     assert_true(is_whole(b, PREPARE0, 4));
+}
+
+/* Changes that don't end are written all the same, some at a time. */
+static void test_a_stream_of_changes(void **state)
+{
+    struct bench *b = *state;
+
+    begin(b, "p");
+    for (unsigned i = 0; i < 100; i++) {
+        offer(b, &"ppp"[i % 3]);
+        for (int k = 0; k < 30; k++)
+            turn(b, 0);
+        ahead_ms += 20;
+    }
+    assert_in_range(fake_slices_counts(b->fake)->puts, 10, 60);
 }
 
 /* What is wanted changes while it is written; each state on the way is sane for the scheduler. */
@@ -377,42 +417,38 @@ static void test_strangers_stay(void **state)
 struct vandal {
     struct bench *b;
     bool active, deletes;
-    unsigned acts;
 };
 
 static void on_vandal(const char *name, void *data)
 {
+    static const char *const ours[] = {PREPARE0, SKIP0};
     struct vandal *v = data;
 
-    if (!v->active || !fake_slices_get(v->b->fake, name))
-        return;
-    v->acts++;
-    if (v->deletes)
-        fake_slices_edit(v->b->fake, name, NULL);
-    else
-        vandalise(v->b, name);
+    (void)name;
+    for (size_t i = 0; i < ARRAY_SIZE(ours) && v->active; i++) {
+        if (fake_slices_get(v->b->fake, ours[i]) && v->deletes)
+            fake_slices_edit(v->b->fake, ours[i], NULL);
+        else if (fake_slices_get(v->b->fake, ours[i]))
+            vandalise(v->b, ours[i]);
+    }
 }
 
-/* Somebody undoes each of our writes at once, before we are through or after. */
+/* Somebody undoes each of our writes at once: with two slices before we are through. */
 static void fight(struct bench *b, bool deletes, const char *kinds)
 {
-    struct vandal v = {b, true, deletes, 0};
+    struct vandal v = {b, true, deletes};
 
     begin(b, kinds);
     fake_slices_on_write(b->fake, on_vandal, &v);
-    if (deletes)
-        fake_slices_edit(b->fake, PREPARE0, NULL);
-    else
-        vandalise(b, PREPARE0);
+    on_vandal(NULL, &v);
     run(b, 600000);
-    /* at once, 1, 2, 4, 8, 16, then every 30 s */
-    unsigned writes = fake_slices_writes(b->fake);
-    assert_in_range(writes, 20, 60);
+    /* at once, 1, 2, 4, 8, 16, then every 30 s; two slices each time */
+    assert_in_range(fake_slices_writes(b->fake), 20, 60);
 
     v.active = false;
     run(b, 60000);
     assert_true(is_whole(b, PREPARE0, 2));
-    writes = fake_slices_writes(b->fake);
+    unsigned writes = fake_slices_writes(b->fake);
     run(b, 400000);
     assert_int_equal(fake_slices_writes(b->fake), writes);
 
@@ -439,11 +475,16 @@ static void test_a_fight_over_two(void **state)
     fight(*state, false, "ppss");
 }
 
+static void test_a_fight_over_the_existence_of_two(void **state)
+{
+    fight(*state, true, "ppss");
+}
+
 /* Our own change doesn't wait for the end of a pause. */
 static void test_a_change_in_a_fight(void **state)
 {
     struct bench *b = *state;
-    struct vandal v = {b, true, false, 0};
+    struct vandal v = {b, true, false};
 
     begin(b, "pp");
     fake_slices_on_write(b->fake, on_vandal, &v);
@@ -546,6 +587,20 @@ static void test_list_missing_at_start(void **state)
     assert_int_equal(b->told, 1);
     assert_true(is_whole(b, PREPARE0, 2));
     assert_null(fake_slices_get(b->fake, SKIP0));
+}
+
+/* Nothing more is promised, nor tried, until somebody decided what to do about it. */
+static void test_dropped_list_and_no_answer(void **state)
+{
+    struct bench *b = *state;
+
+    b->deaf = true;
+    fake_slices_drop_lists(b->fake, true);
+    offer(b, "s");
+    run(b, 600000);
+    assert_int_equal(b->told, 1);
+    expect_writes(b, 1, 0, 0);
+    assert_int_equal(b->published, 0);
 }
 
 /* ---- faults ---- */
@@ -673,6 +728,12 @@ static void test_conflict(void **state)
     expect_writes(b, 0, 2, 0);
     assert_int_equal(fake_slices_counts(b->fake)->gets, 1);
     assert_true(is_whole(b, PREPARE0, 3));
+
+    fake_slices_edit(b->fake, PREPARE0, NULL); /* gone by the time that we look */
+    fake_slices_fail(b->fake, FAULT_CONFLICT, 1);
+    offer(b, "pp");
+    run_until_published(b, 3);
+    expect_writes(b, 1, 3, 0);
 }
 
 static void test_deleted_behind_our_back(void **state)
@@ -765,8 +826,10 @@ int main(void)
         TEST(test_nothing_to_offer),
         TEST(test_node_not_known_yet),
         TEST(test_restart_writes_nothing),
+        TEST(test_no_write_before_the_list),
         TEST(test_changes),
         TEST(test_a_burst_is_one_write),
+        TEST(test_a_stream_of_changes),
         TEST(test_changed_while_writing),
         TEST(test_kubelet_start),
         TEST(test_edits_are_undone),
@@ -774,11 +837,13 @@ int main(void)
         TEST(test_a_fight_over_content),
         TEST(test_a_fight_over_existence),
         TEST(test_a_fight_over_two),
+        TEST(test_a_fight_over_the_existence_of_two),
         TEST(test_a_change_in_a_fight),
         TEST(test_dropped_list),
         TEST(test_dropped_list_tried_again),
         TEST(test_dropped_list_after_an_outage),
         TEST(test_list_missing_at_start),
+        TEST(test_dropped_list_and_no_answer),
         TEST(test_errors_back_off),
         TEST(test_error_then_quick),
         TEST(test_retry_after_is_obeyed),

@@ -207,37 +207,35 @@ static void test_cuts(void **state)
     }
 }
 
+/* Node names that are too long, and differ at their ends only; with dots where the cut may be. */
 static void test_names(void **state)
 {
-    char longest[254];
+    json_t *seen = json_object();
     device_vec devices = {0};
-    char *first = NULL;
 
     (void)state;
     devices_of("p", &devices);
-    for (unsigned i = 0; i < 2; i++) {
-        /* Two names that differ at their ends only, with a dot where the cut might come */
-        for (size_t k = 0; k < 253; k++)
-            longest[k] = k % 2 ? '.' : 'n';
-        longest[252] = i ? 'x' : 'y';
-        longest[253] = '\0';
+    for (unsigned i = 0; i < 4; i++) {
+        char longest[254] = "n";
+
+        for (size_t k = 1; k < 253; k++)
+            longest[k] = k % 2 == i / 2 ? '.' : 'n';
+        longest[252] = i % 2 ? 'x' : 'y';
         struct slices_config c = {.driver = "sriov-dra.dev", .node = longest, .node_uid = "u"};
         json_vec wanted = {0};
+        struct server s = {0};
 
         slices_wanted(&c, &devices, &wanted);
         const char *name = json_str_at(wanted.v[0], "metadata.name");
         assert_true(strlen(name) <= 253);
         assert_non_null(strstr(name, "-sriov-dra.dev-prepare-00"));
-        struct server s = {0};
+        json_object_set_new(seen, name, json_true());
         converge(&s, &wanted); /* a valid name, that is */
-        if (first)
-            assert_string_not_equal(first, name);
-        free(first);
-        first = xstrdup(name);
         json_vec_done(&wanted);
         json_vec_done(&s.slices);
     }
-    free(first);
+    assert_int_equal(json_object_size(seen), 4);
+    json_decref(seen);
     device_vec_done(&devices);
 }
 
@@ -539,6 +537,8 @@ static void test_kept_devices(void **state)
         free(text);
         if (slice_kept(wanted.v[0], kept, &dropped) != table[i].kept || dropped)
             fail_msg("%s", table[i].devices);
+        json_auto_t *same = json_deep_copy(kept); /* with a time that was sent */
+        assert_true(slice_kept(kept, same, &dropped));
     }
 }
 
