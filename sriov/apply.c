@@ -55,6 +55,63 @@ static int not_done(const struct vf_state *s, const char *text, struct err *e)
                    s->admin.index, s->address, s->pf_name, text);
 }
 
+/*
+ * The way back of all that isn't asked for: what an earlier pod of the same claim did to its VF
+ * (name, MTU, MAC, promiscuous mode) must not be the next one's. Right after the originals were
+ * read there is nothing to do.
+ */
+static int plan_tidy(const struct vf_state *s, const struct vf_original *o,
+                     const struct vf_settings *want, struct vf_plan *ret, struct err *e)
+{
+    struct vf_original to = *o;
+
+    to.up = s->up;
+    if (want->set & VF_SET_MAC) {
+        to.mac = s->mac;
+        to.admin_mac = s->admin.mac;
+    }
+    if (want->set & VF_SET_VLAN) {
+        to.vlan_id = s->admin.vlan_id;
+        to.vlan_qos = s->admin.vlan_qos;
+        to.vlan_proto = s->admin.vlan_proto;
+    }
+    if (want->set & VF_SET_SPOOFCHK)
+        to.spoofchk = s->admin.spoofchk;
+    if (want->set & VF_SET_TRUST)
+        to.trust = s->admin.trust;
+    if (want->set & VF_SET_MTU)
+        to.mtu = s->mtu;
+    if (want->set & VF_SET_RATE) {
+        to.min_tx_mbps = s->admin.min_tx_mbps;
+        to.max_tx_mbps = s->admin.max_tx_mbps;
+    }
+    return vf_plan_restore(s, &to, ret, e);
+}
+
+/* Reads the VF and plans; what is refused is refused before the VF is tidied, and then read anew.
+ */
+static int read_tidy_and_plan(const struct hw *hw, const struct vf_original *o,
+                              const struct vf_settings *want, bool may_raise_pf,
+                              struct vf_state *before, struct vf_plan *plan, struct err *e)
+{
+    _cleanup_(vf_plan_done) struct vf_plan tidy = {0};
+
+    int r = vf_state_read(hw, o->pf_address, o->address, o->index, before, e);
+    if (r == 0)
+        r = vf_plan_apply(before, want, may_raise_pf, plan, e);
+    if (r == 0)
+        r = plan_tidy(before, o, want, &tidy, e);
+    if (r < 0 || tidy.steps.n == 0)
+        return r;
+    r = vf_plan_run(hw, before, &tidy, e);
+    if (r < 0)
+        return err_prefix(e, r, "tidying");
+    vf_state_done(before);
+    vf_plan_done(plan);
+    r = vf_state_read(hw, o->pf_address, o->address, o->index, before, e);
+    return r < 0 ? r : vf_plan_apply(before, want, may_raise_pf, plan, e);
+}
+
 int vf_apply(const struct hw *hw, const struct vf_original *o, const struct vf_settings *want,
              bool may_raise_pf, struct vf_state *ret_after, struct err *e)
 {
@@ -64,9 +121,7 @@ int vf_apply(const struct hw *hw, const struct vf_original *o, const struct vf_s
     _cleanup_err_ struct err why = ERR_INIT, undo = ERR_INIT;
     struct vf_run run = {.hw = hw, .s = &before};
 
-    int r = vf_state_read(hw, o->pf_address, o->address, o->index, &before, e);
-    if (r == 0)
-        r = vf_plan_apply(&before, want, may_raise_pf, &plan, e);
+    int r = read_tidy_and_plan(hw, o, want, may_raise_pf, &before, &plan, e);
     if (r == 0)
         r = vf_run_plan(&run, &plan, e);
     if (r < 0)

@@ -106,8 +106,9 @@ char *vf_plan_text(const struct vf_plan *p);
 
 /*
  * The whole of it for one VF: read, plan, run, read back and compare; -EIO with the differences if
- * the kernel accepted but didn't do (vf_apply() then undoes it). `o` says which VF, and what to
- * restore. `*ret_after` (may be NULL) is the state read last. Blocks.
+ * the kernel accepted but didn't do (vf_apply() then undoes it). `o` says which VF, and what it
+ * was: vf_apply() puts back what isn't asked for, so that a VF that a pod of the claim had before
+ * is as it was for that pod's start. `*ret_after` (may be NULL) is the state read last. Blocks.
  */
 int vf_apply(const struct hw *hw, const struct vf_original *o, const struct vf_settings *want,
              bool may_raise_pf, struct vf_state *ret_after, struct err *e);

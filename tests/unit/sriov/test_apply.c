@@ -98,6 +98,60 @@ static void applied_and_read_back(void **state)
     assert_int_equal(after.admin.vlan_id, 100);
 }
 
+/* What a pod of the same claim left is put back, what is asked for isn't touched twice. */
+static void tidied_before(void **state)
+{
+    const struct vf_settings want = {.set = VF_SET_VLAN, .vlan_id = 100},
+                             more = {.set = VF_SET_VLAN | VF_SET_MTU, .vlan_id = 100, .mtu = 1400};
+    struct vf_state s = fresh_state();
+    struct link_change name = own_change(LINK_FIELD_NAME),
+                       clean = own_change(LINK_FIELD_PROMISC_OFF), mtu = own_change(LINK_FIELD_MTU);
+    struct vf_change set = vlan_change(100);
+    struct script sc = {0};
+    _cleanup_(vf_state_done) struct vf_state after = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    strcpy(name.name, "enp1s0v3");
+    mtu.mtu = 1500;
+    strcpy(s.name, "net1");
+    s.promiscuity = 1;
+    s.mtu = 1400;
+    s.admin.vlan_id = 200; /* somebody's doing */
+    script_state(&sc, &s);
+    script_link(&sc, &name);
+    script_link(&sc, &clean);
+    script_link(&sc, &mtu);
+    strcpy(s.name, "enp1s0v3");
+    s.promiscuity = 0;
+    s.mtu = 1500;
+    script_state(&sc, &s);
+    script_entry(&sc, &set);
+    s.admin.vlan_id = 100;
+    script_state(&sc, &s);
+    assert_ok(apply(*state, &sc, &want, &after, &e), &e);
+
+    /* All as asked, the MTU too. */
+    s.mtu = 1400;
+    script_state(&sc, &s);
+    assert_ok(apply(*state, &sc, &more, NULL, &e), &e);
+
+    /* A refusal comes before anything is touched. */
+    strcpy(s.name, "net1");
+    s.pf_up = false;
+    script_state(&sc, &s);
+    assert_int_equal(apply(*state, &sc, &want, NULL, &e), -ENETDOWN);
+
+    /* What can't be put back ends it. */
+    s.pf_up = true;
+    script_state(&sc, &s);
+    script_link(&sc, &name);
+    script_fail(&sc, -EBUSY, NULL);
+    mtu.mtu = 1500;
+    script_link(&sc, &mtu);
+    assert_int_equal(apply(*state, &sc, &want, NULL, &e), -EBUSY);
+    assert_err_has(&e, "tidying");
+}
+
 /* The kernel says yes and does nothing: found by reading back, and undone. */
 static void accepted_but_not_done(void **state)
 {
@@ -236,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nothing_asked_is_nothing_sent, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(applied_and_read_back, make_rig, drop_rig),
+        cmocka_unit_test_setup_teardown(tidied_before, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(accepted_but_not_done, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(own_side_lags, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(had_mark_is_told, make_rig, drop_rig),
