@@ -53,6 +53,7 @@ struct publish {
 
     struct api_call *call;      /* one at a time */
     struct slice_write current; /* what `call` writes, or asks about after a conflict */
+    bool outdated;              /* something else is wanted since it was sent */
     bool conflicted;            /* the last write was refused because we were behind */
 
     bool dropped; /* the server doesn't keep skipNodeOperations */
@@ -217,6 +218,8 @@ static char *written_key(enum slice_verb verb, const char *name)
 
 static void note_written(struct publish *p)
 {
+    if (p->outdated)
+        return; /* writing that name again is our own doing */
     _cleanup_free_ char *key = written_key(p->current.verb, p->current.name);
 
     json_object_set_new(p->written, key, json_true());
@@ -253,6 +256,7 @@ static void on_written(const struct api_response *r, void *data)
 static void start_write(struct publish *p, struct slice_write *w)
 {
     p->current = *w;
+    p->outdated = false;
     *w = (struct slice_write){0};
     switch (p->current.verb) {
     case SLICE_CREATE:
@@ -434,6 +438,7 @@ void publish_set(struct publish *p, const char *node_uid, const device_vec *devi
         p->lists |= json_at(*w, "spec.skipNodeOperations") != NULL;
     p->complete = false;
     p->contest_until_ms = 0;
+    p->outdated = true;
     json_object_clear(p->written);
     settle(p);
 }

@@ -347,6 +347,24 @@ static void test_a_stream_of_changes(void **state)
     assert_in_range(fake_slices_counts(b->fake)->puts, 10, 60);
 }
 
+/* A change that comes while the one before is under way isn't taken for somebody else's. */
+static void test_changed_in_flight(void **state)
+{
+    struct bench *b = *state;
+
+    begin(b, "p");
+    int64_t before = test_now(NULL);
+    for (unsigned i = 1; i <= 4; i++) {
+        unsigned puts = fake_slices_counts(b->fake)->puts;
+
+        offer(b, i % 2 ? "pp" : "ppp");
+        while (fake_slices_counts(b->fake)->puts == puts)
+            turn(b, 1);
+    }
+    run_until_published(b, b->published + 1);
+    assert_true(test_now(NULL) - before < 1000);
+}
+
 /* What is wanted changes while it is written; each state on the way is sane for the scheduler. */
 static void test_changed_while_writing(void **state)
 {
@@ -830,6 +848,7 @@ int main(void)
         TEST(test_changes),
         TEST(test_a_burst_is_one_write),
         TEST(test_a_stream_of_changes),
+        TEST(test_changed_in_flight),
         TEST(test_changed_while_writing),
         TEST(test_kubelet_start),
         TEST(test_edits_are_undone),
