@@ -115,14 +115,15 @@ static void free_both(int fd, uint32_t events, void *data)
 static void test_io_freed_by_another_handler(void **state)
 {
     _cleanup_(loop_freep) struct loop *l = start();
+    char one[] = "1";
     int p[2];
 
     (void)state;
     assert_int_equal(pipe(p), 0);
     int other = dup(p[0]);
     assert_int_equal(write(p[1], "x", 1), 1);
-    assert_ok(loop_io_new(l, p[0], EPOLLIN, free_both, (char[]){"1"}, &ios[0], NULL), NULL);
-    assert_ok(loop_io_new(l, other, EPOLLIN, free_both, (char[]){"1"}, &ios[1], NULL), NULL);
+    assert_ok(loop_io_new(l, p[0], EPOLLIN, free_both, one, &ios[0], NULL), NULL);
+    assert_ok(loop_io_new(l, other, EPOLLIN, free_both, one, &ios[1], NULL), NULL);
     loop_once(l, 0, NULL);
     loop_once(l, 0, NULL);
     assert_string_equal(seen.s, "1");
