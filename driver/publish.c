@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 
 #define SLICES_PATH "/apis/resource.k8s.io/v1/resourceslices"
 
@@ -201,6 +202,7 @@ static void on_kept(struct publish *p, const json_t *body)
     bool dropped, kept = slice_kept(p->current.body, body, &dropped);
 
     (void)slice_cache_put(&p->cache, (json_t *)body);
+    slice_cache_share(&p->cache, &p->wanted);
     if (dropped) {
         set_dropped(p, true);
     } else if (!kept && !p->unkept_told) {
@@ -326,6 +328,7 @@ static void tell_published(struct publish *p)
     p->errors = 0;
     p->conflicted = false;
     slice_cache_share(&p->cache, &p->wanted);
+    (void)malloc_trim(0); /* what the answers took: some MiB with 256 VFs */
     log_info("published", "slices", s, "devices", d, "generation", g);
     if (p->config.published)
         p->config.published(slices, devices, generation, p->config.data);

@@ -136,17 +136,37 @@ void slice_cache_gone(struct slice_cache *c, const char *name, const char *uid)
         *VEC_PUSH(&c->deleted) = xstrdup(uid);
 }
 
+/* `known` with the parts of `wanted` that are equal; only a taint's time need differ. */
+static json_t *share_device(json_t *known, json_t *wanted)
+{
+    json_t *attributes = json_object_get(wanted, "attributes");
+
+    if (json_equal(known, wanted))
+        return json_incref(wanted);
+    if (json_object_get(known, "attributes") == attributes ||
+        !json_equal(json_object_get(known, "attributes"), attributes))
+        return json_incref(known);
+    json_t *copy = json_copy(known);
+    json_object_set(copy, "attributes", attributes);
+    return copy;
+}
+
 void slice_cache_share(struct slice_cache *c, const json_vec *wanted)
 {
     vec_foreach (w, wanted) {
         json_t **known = find(c, json_str_at(*w, "metadata.name"));
-        json_t *devices = json_at(*w, "spec.devices");
         json_t *spec = known ? json_object_get(*known, "spec") : NULL;
+        json_t *theirs = json_object_get(spec, "devices"), *ours = json_at(*w, "spec.devices");
 
-        if (spec && json_equal(json_object_get(spec, "devices"), devices)) {
-            spec = json_copy(spec);
-            json_object_set(spec, "devices", devices);
-            json_object_set_new(*known, "spec", spec);
-        }
+        if (!spec || json_array_size(theirs) != json_array_size(ours))
+            continue;
+        json_t *devices = json_array();
+
+        for (size_t i = 0; i < json_array_size(ours); i++)
+            json_array_append_new(devices,
+                                  share_device(json_array_get(theirs, i), json_array_get(ours, i)));
+        spec = json_copy(spec);
+        json_object_set_new(spec, "devices", devices);
+        json_object_set_new(*known, "spec", spec);
     }
 }

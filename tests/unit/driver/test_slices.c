@@ -616,6 +616,46 @@ static void test_cache_lists(void **state)
     slice_cache_done(&c);
 }
 
+/* Equal devices, and the attributes of tainted ones, are the wanted ones' own. */
+static void test_cache_shares(void **state)
+{
+    _cleanup_(json_vec_done) json_vec wanted = {0};
+    struct slice_cache c = {0};
+    struct server s = {0};
+
+    (void)state;
+    want("psd", &wanted);
+    converge(&s, &wanted);
+    vec_foreach (o, &s.slices)
+        slice_cache_put(&c, *o);
+    json_t *other = json_array_get(json_at(*find(&s, SKIP0), "spec.devices"), 0);
+    json_object_set_new(json_at(other, "attributes"), "x", json_pack("{s:b}", "bool", 1));
+    slice_cache_share(&c, &wanted);
+    slice_cache_share(&c, &wanted);
+    assert_int_equal(c.slices.n, 3);
+    for (size_t i = 0; i < 3; i++) {
+        json_t *is = json_array_get(json_at(c.slices.v[i], "spec.devices"), 0);
+        json_t *own = NULL;
+
+        vec_foreach (w, &wanted)
+            if (json_equal(json_at(*w, "metadata.name"), json_at(c.slices.v[i], "metadata.name")))
+                own = json_array_get(json_at(*w, "spec.devices"), 0);
+        const char *name = json_str_at(is, "name");
+        bool tainted = json_object_get(own, "taints") != NULL;
+
+        assert_string_equal(name, json_str_at(own, "name"));
+        assert_int_equal(is == own, streq(name, "a-000"));
+        assert_int_equal(json_object_get(is, "attributes") == json_object_get(own, "attributes"),
+                         !streq(name, "a-001"));
+        assert_int_equal(
+            json_str_at(json_array_get(json_object_get(is, "taints"), 0), "timeAdded") != NULL,
+            tainted);
+    }
+    assert_int_equal(converge(&s, &wanted), 1); /* the one with the foreign attribute */
+    slice_cache_done(&c);
+    json_vec_done(&s.slices);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -634,6 +674,7 @@ int main(void)
         cmocka_unit_test(test_kept_devices),
         cmocka_unit_test(test_cache_never_goes_back),
         cmocka_unit_test(test_cache_lists),
+        cmocka_unit_test(test_cache_shares),
     };
 
     return cmocka_run_group_tests_name("slices", tests, NULL, NULL);
