@@ -2,7 +2,7 @@
 #include "kube/watch.h"
 
 #include "base/str.h"
-#include "tests/unit/kube/server.h"
+#include "tests/unit/kube/api_bench.h"
 #include "tests/unit/test.h"
 
 #include <errno.h>
@@ -73,31 +73,6 @@ static void log_done(struct log *log)
 {
     strbuf_done(&log->text);
     free(log->trouble);
-}
-
-struct bench {
-    struct server *server;
-    struct loop *loop;
-    struct api *api;
-};
-
-static void bench_start(struct bench *b, const struct reply *script, size_t n)
-{
-    _cleanup_err_ struct err e = ERR_INIT;
-
-    b->server = server_start(script, n, NULL, NULL);
-    _cleanup_free_ char *url = xasprintf("http://127.0.0.1:%u", server_port(b->server));
-    _cleanup_free_ char *file = temp_kubeconfig(url, NULL, NULL);
-    b->loop = fast_loop();
-    assert_ok(api_new(b->loop, &(struct api_config){.kubeconfig = file}, &b->api, &e), &e);
-    unlink(file);
-}
-
-static void bench_stop(struct bench *b)
-{
-    api_free(b->api);
-    loop_free(b->loop);
-    server_stop(b->server);
 }
 
 /* A script, what the watch says, and what it asks (the part of the URL that differs). */
@@ -250,7 +225,7 @@ static void run(const struct reply *script, size_t n, const char *want, struct l
 {
     _cleanup_(bench_stop) struct bench b = {0};
 
-    bench_start(&b, script, n);
+    bench_start(&b, script, n, NULL);
     log->want = want;
     struct watch *w = watch_new(b.api, "/api/v1/pods", "x=y", note, log);
     if (!pump(b.loop, &log->reached, 20, 10000))
@@ -345,7 +320,7 @@ static void test_freed_in_each_callback(void **state)
         _cleanup_(bench_stop) struct bench b = {0};
         bool never = false;
 
-        bench_start(&b, script, ARRAY_SIZE(script));
+        bench_start(&b, script, ARRAY_SIZE(script), NULL);
         log.watch = watch_new(b.api, "/x", NULL, note, &log);
         if (!pump(b.loop, &log.reached, 20, 5000))
             fail_msg("\"%s\" instead of \"%s\"", log.text.s ? log.text.s : "", moments[i]);
@@ -380,11 +355,12 @@ static void test_pauses(void **state)
         _cleanup_(bench_stop) struct bench b = {0};
         int64_t begin = clock_now(clock_system());
 
-        bench_start(&b, table[i].script, table[i].n);
-        _cleanup_(watch_freep) struct watch *w = watch_new(b.api, "/x", NULL, note, &log);
+        bench_start(&b, table[i].script, table[i].n, NULL);
+        struct watch *w = watch_new(b.api, "/x", NULL, note, &log);
         assert_true(pump(b.loop, &log.reached, 0, 20000));
         assert_string_equal(log.text.s, table[i].want);
         assert_true(clock_now(clock_system()) - begin >= 800);
+        watch_free(w);
     }
 }
 
@@ -398,7 +374,7 @@ static void test_silence_ends_a_watch(void **state)
     bool never = false;
 
     (void)state;
-    bench_start(&b, script, ARRAY_SIZE(script));
+    bench_start(&b, script, ARRAY_SIZE(script), NULL);
     _cleanup_(watch_freep) struct watch *w = watch_new(b.api, "/x", NULL, note, &log);
     assert_true(pump(b.loop, &log.reached, 0, 5000));
     int64_t seen = watch_last_seen_ms(w);
