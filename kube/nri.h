@@ -8,6 +8,11 @@
  * at once or after short work, never waits. A late plugin is closed by the runtime and its call
  * counts as success (fail-open), which is why callers check again at CreateContainer.
  *
+ * Events are no record of what exists. After a refused RUN containerd sends STOP and REMOVE for the
+ * same sandbox. For a sandbox from before its own last start it sends neither (internal/nri/nri.go
+ * of 2.4.2 keeps what needs stopping in memory, and Synchronize restores it for containers only):
+ * the end of those is learnt from the pod, or from the next Synchronize.
+ *
  * Source: github.com/containerd/nri pkg/api/api.proto, pkg/net/multiplex, and ttrpc's PROTOCOL.md.
  */
 #pragma once
