@@ -38,15 +38,32 @@ int jpath_err(const struct jpath *p, struct err *e, const char *fmt, ...)
     return err_set(e, ERR_USER, -EINVAL, "%s: %s", where, what);
 }
 
-int json_parse(const char *text, size_t len, json_t **ret, struct err *e)
+static int parse(const char *text, size_t len, size_t flags, json_t **ret, struct err *e)
 {
     json_error_t je;
-    json_t *o = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+    json_t *o = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | flags, &je);
 
     if (!o)
         return err_set(e, ERR_USER, -EINVAL, "line %d, column %d: %s", je.line, je.column, je.text);
     *ret = o;
     return 0;
+}
+
+int json_parse(const char *text, size_t len, json_t **ret, struct err *e)
+{
+    return parse(text, len, 0, ret, e);
+}
+
+int json_parse_api(const char *text, size_t len, json_t **ret, struct err *e)
+{
+    return parse(text, len, JSON_ALLOW_NUL, ret, e);
+}
+
+const char *json_c_str(const json_t *v)
+{
+    const char *s = json_string_value(v);
+
+    return s && strlen(s) == json_string_length(v) ? s : NULL;
 }
 
 json_t *json_at(const json_t *o, const char *path)
@@ -71,7 +88,7 @@ json_t *json_at(const json_t *o, const char *path)
 
 const char *json_str_at(const json_t *o, const char *path)
 {
-    return json_string_value(json_at(o, path));
+    return json_c_str(json_at(o, path));
 }
 
 int64_t json_int_at(const json_t *o, const char *path, int64_t fallback)

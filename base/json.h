@@ -25,12 +25,21 @@ char *jpath_text(const struct jpath *p);
 /* err_set(e, ERR_USER, -EINVAL, "PATH: ..."). `p` is where the fault is. */
 int jpath_err(const struct jpath *p, struct err *e, const char *fmt, ...) _printf_(3, 4);
 
-/* Parses one document; duplicates of a key and trailing text are errors. */
+/* Parses one document; duplicates of a key, trailing text and NUL in a string are errors. */
 int json_parse(const char *text, size_t len, json_t **ret, struct err *e);
+
+/*
+ * The same for what an API server sends: strings may contain NUL. Any user can put one into an
+ * annotation of a pod, and must not blind whoever lists pods.
+ */
+int json_parse_api(const char *text, size_t len, json_t **ret, struct err *e);
+
+/* NULL if `v` is no string, or one with a NUL, whose beginning isn't its value. */
+const char *json_c_str(const json_t *v);
 
 /* The member at "a.b.c" of nested objects, or NULL. For objects of the API, which may lack any. */
 json_t *json_at(const json_t *o, const char *path);
-const char *json_str_at(const json_t *o, const char *path); /* NULL if no string */
+const char *json_str_at(const json_t *o, const char *path); /* as json_c_str() */
 int64_t json_int_at(const json_t *o, const char *path, int64_t fallback);
 
 /* Refuses members of `o` that are not in the NULL-terminated list, and an `o` that is no object. */

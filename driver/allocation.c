@@ -85,8 +85,10 @@ static void read_skip(const json_t *result, struct allocated_device *d)
 
     /* "Other values may be added in the future. The kubelet must ignore unknown values." */
     json_array_foreach (list, n, v) {
-        const char *op = json_is_string(v) ? json_string_value(v) : "";
+        const char *op = json_c_str(v);
 
+        if (!op)
+            continue;
         d->skip_prepare |= streq(op, "*") || streq(op, "NodePrepareResources");
         d->skip_unprepare |= streq(op, "*") || streq(op, "NodeUnprepareResources");
     }
@@ -142,7 +144,7 @@ static bool config_covers(const json_t *requests, const struct allocated_device 
     if (!json_array_size(requests))
         return true;
     json_array_foreach (requests, n, v) {
-        const char *name = json_string_value(v);
+        const char *name = json_c_str(v);
 
         if (name && (streq(name, d->request) || streq_null(name, d->subrequest)))
             return true;

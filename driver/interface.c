@@ -91,10 +91,10 @@ static bool host_part_is(const struct ipnet *a, bool ones)
 
 static int parse_address(const json_t *v, const struct jpath *p, struct ipnet *ret, struct err *e)
 {
-    const char *text = json_string_value(v), *why;
+    const char *text = json_c_str(v), *why;
 
     if (!text)
-        return jpath_err(p, e, "must be a string");
+        return jpath_err(p, e, "must be a string, without NUL characters");
     if (ipnet_parse(text, true, ret) < 0)
         return jpath_err(p, e, "\"%s\" is no address with prefix length, such as 192.0.2.10/24",
                          text);

@@ -138,7 +138,7 @@ static void finish(struct api_call *c, const struct http_answer *a)
     json_auto_t *body = NULL;
 
     if (a->outcome == HTTP_ANSWERED && a->len)
-        (void)json_parse(a->body, a->len, &body, NULL);
+        (void)json_parse_api(a->body, a->len, &body, NULL);
     r.body = body;
     set_error(c, a, body, &r.err);
     unlink_call(c);

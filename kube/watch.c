@@ -259,7 +259,7 @@ static bool take_event(struct watch *w, const char *text, size_t len)
     _cleanup_err_ struct err e = ERR_INIT;
     json_auto_t *event = NULL;
 
-    if (json_parse(text, len, &event, &e) < 0) {
+    if (json_parse_api(text, len, &event, &e) < 0) {
         give_up(w, -EBADMSG, err_text(&e));
         return false;
     }

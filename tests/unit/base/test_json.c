@@ -28,6 +28,22 @@ static void test_parse_errors(void **state)
     }
 }
 
+static void test_nul_from_an_api_server(void **state)
+{
+    static const char text[] = "{\"a\":\"x\\u0000y\",\"b\":\"z\",\"n\":1}";
+    _cleanup_err_ struct err e = ERR_INIT;
+    json_auto_t *o = NULL;
+    const char *s = NULL;
+
+    (void)state;
+    assert_ok(json_parse_api(text, strlen(text), &o, &e), &e);
+    assert_null(json_str_at(o, "a"));
+    assert_null(json_c_str(json_at(o, "n")));
+    assert_string_equal(json_str_at(o, "b"), "z");
+    assert_true(json_get_str(o, NULL, "a", &s, &e) < 0);
+    assert_err_has(&e, "a: must not contain a NUL character");
+}
+
 static void test_at(void **state)
 {
     json_auto_t *o = parse("{\"a\":{\"b\":{\"c\":\"x\"},\"n\":7}}");
@@ -78,6 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse_errors),
+        cmocka_unit_test(test_nul_from_an_api_server),
         cmocka_unit_test(test_at),
         cmocka_unit_test(test_paths_in_errors),
         cmocka_unit_test(test_text_is_sorted),
