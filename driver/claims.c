@@ -173,7 +173,7 @@ static void finish(struct op *o)
             record_free(c->rec);
             c->rec = TAKE_PTR(o->rec);
             c->waits_for_home = !ok;
-        } else {
+        } else if (c->rec->state != RECORD_PREPARED) { /* else: asked again, and still prepared */
             drop(cs, c);
             c = NULL;
         }
