@@ -24,7 +24,7 @@ static int read_boot_id(struct hands *h, struct err *e)
 
 int hands_open(const struct hands_config *c, struct hands *ret, struct err *e)
 {
-    struct hands h = {.cdi_dirfd = -1, .store.dirfd = -1, .root.fd = -1};
+    struct hands h = HANDS_INIT;
     int r;
 
     if ((r = read_boot_id(&h, e)) < 0 || (r = sysroot_open(c->sysroot, &h.root, e)) < 0 ||

@@ -22,6 +22,11 @@ struct hands {
     char boot_id[40];
 };
 
+#define HANDS_INIT                                                                                 \
+    {                                                                                              \
+        .root.fd = -1, .store.dirfd = -1, .cdi_dirfd = -1                                          \
+    }
+
 struct hands_config {
     const char *sysroot, *state_dir, *cdi_dir, *driver;
 };

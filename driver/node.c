@@ -196,12 +196,15 @@ static void on_registered(bool ok, const char *error, void *data)
         log_error("the kubelet refused the registration", "driver", n->c.driver, "why", error);
 }
 
+static bool is_idle(const struct node *n)
+{
+    return dra_open_calls(n->dra) == 0 && worker_pending(n->worker) == 0 &&
+           observe_idle(n->observe);
+}
+
 static void stop_when_idle(struct node *n, struct timer *t, int64_t since)
 {
-    bool idle =
-        dra_open_calls(n->dra) == 0 && worker_pending(n->worker) == 0 && observe_idle(n->observe);
-
-    if (idle || clock_now(loop_clock(n->loop)) - since > STOP_LIMIT_MS)
+    if (is_idle(n) || clock_now(loop_clock(n->loop)) - since > STOP_LIMIT_MS)
         loop_stop(n->loop);
     else
         timer_set(t, STOP_POLL_MS);
@@ -227,6 +230,7 @@ static void on_signal(int signo, void *data)
     log_info("stopping: what is under way is finished first", "signal", strsignal(signo));
     n->stopping = true;
     claims_stop_waiting(n->claims);
+    pods_stop(n->pods); /* an API server that is away would take longer than we have */
     stopping.since = clock_now(loop_clock(n->loop));
     stop_poll(n);
 }
@@ -354,7 +358,7 @@ static int start(struct node *n, struct err *e)
 
 int node_run(const struct node_config *c, struct err *e)
 {
-    struct node n = {.c = *c, .skip_kept = true};
+    struct node n = {.c = *c, .hands = HANDS_INIT, .skip_kept = true};
     _cleanup_close_ int plugin_lock = -1, state_lock = -1;
     _cleanup_free_ char *plugin_dir = xasprintf("%s/plugins/%s", c->kubelet_root, c->driver);
     int r;
@@ -365,9 +369,12 @@ int node_run(const struct node_config *c, struct err *e)
     r = start(&n, e);
     if (r == 0)
         r = loop_run(n.loop, e);
-    if (n.stopping && n.dra && dra_open_calls(n.dra)) {
-        log_warn("calls are still open after the time to stop: leaving them");
-        _exit(0);
+    if (n.stopping && !is_idle(&n)) {
+        log_warn("the kernel still holds what is under way after the time to stop: the next start "
+                 "goes on with it");
+        nri_free(n.nri);
+        dra_free(n.dra);
+        _exit(0); /* a worker that waits in the kernel can't be joined */
     }
     node_done(&n);
     return r;

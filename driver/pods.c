@@ -36,7 +36,7 @@ struct pods {
     char *driver;
     struct watch *watch;
     struct timer *timer;
-    bool synced;
+    bool synced, stopped;
     VEC(struct pod_entry *) entries;
     VEC(struct fetch *) fetches;
 };
@@ -106,6 +106,8 @@ static void arm(struct pods *p)
 {
     int64_t first = 0, now = clock_now(loop_clock(p->loop));
 
+    if (p->stopped)
+        return;
     vec_foreach (en, &p->entries)
         if ((*en)->fetch_at && (!first || (*en)->fetch_at < first))
             first = (*en)->fetch_at;
@@ -271,37 +273,48 @@ static void note_claim(struct pods *p, const char *namespace, const char *name, 
     }
 }
 
-static void fetched(const struct api_response *r, void *data)
+static void fetch_free(struct fetch *f)
 {
-    struct fetch *f = data;
+    free(f->waiters.v);
+    free(f->namespace);
+    free(f->name);
+    free(f);
+}
+
+/* Answers all who wait, with the claim or a copy of the error. */
+static void fetch_end(struct fetch *f, const json_t *claim, const struct err *why)
+{
     struct pods *p = f->pods;
-    bool known = r->status == 404 || (r->status == 200 && r->body);
 
     vec_foreach (it, &p->fetches)
         if (*it == f) {
             *it = p->fetches.v[--p->fetches.n];
             break;
         }
-    if (known)
-        note_claim(p, f->namespace, f->name, r->status == 200 ? r->body : NULL);
     vec_foreach (w, &f->waiters) {
         _cleanup_err_ struct err e = ERR_INIT;
 
-        if (r->status == 200 && r->body) {
-            w->fn(r->body, NULL, w->data);
-            continue;
-        }
-        if (r->status == 404)
-            err_set(&e, ERR_PERMANENT, -ENOENT, "claim %s/%s isn't known to the API server",
-                    f->namespace, f->name);
-        else
-            err_set(&e, ERR_TRANSIENT, r->err.code ? r->err.code : -EIO, "%s", err_text(&r->err));
-        w->fn(NULL, &e, w->data);
+        if (!claim)
+            err_set(&e, why->kind, why->code, "%s", err_text(why));
+        w->fn(claim, claim ? NULL : &e, w->data);
     }
-    free(f->waiters.v);
-    free(f->namespace);
-    free(f->name);
-    free(f);
+    fetch_free(f);
+}
+
+static void fetched(const struct api_response *r, void *data)
+{
+    struct fetch *f = data;
+    _cleanup_err_ struct err e = ERR_INIT;
+    const json_t *claim = r->status == 200 ? r->body : NULL;
+
+    if (claim || r->status == 404)
+        note_claim(f->pods, f->namespace, f->name, claim);
+    if (r->status == 404)
+        err_set(&e, ERR_PERMANENT, -ENOENT, "claim %s/%s isn't known to the API server",
+                f->namespace, f->name);
+    else if (!claim)
+        err_set(&e, ERR_TRANSIENT, r->err.code ? r->err.code : -EIO, "%s", err_text(&r->err));
+    fetch_end(f, claim, &e);
 }
 
 void pods_fetch_claim(struct pods *p, const char *namespace, const char *name, int timeout_ms,
@@ -462,16 +475,28 @@ struct pods *pods_new(struct loop *l, struct api *a, const struct pods_config *c
     return p;
 }
 
+void pods_stop(struct pods *p)
+{
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    p->stopped = true;
+    timer_cancel(p->timer);
+    err_set(&e, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
+    while (p->fetches.n) {
+        struct fetch *f = p->fetches.v[0];
+
+        api_cancel(TAKE_PTR(f->call));
+        fetch_end(f, NULL, &e);
+    }
+}
+
 void pods_free(struct pods *p)
 {
     watch_free(p->watch);
     timer_free(p->timer);
     vec_foreach (f, &p->fetches) {
         api_cancel((*f)->call);
-        free((*f)->waiters.v);
-        free((*f)->namespace);
-        free((*f)->name);
-        free(*f);
+        fetch_free(*f);
     }
     vec_foreach (en, &p->entries)
         entry_free(*en);

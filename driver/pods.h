@@ -39,6 +39,9 @@ struct pods_config {
 
 struct pods *pods_new(struct loop *l, struct api *a, const struct pods_config *c);
 void pods_free(struct pods *p);
+
+/* Who waits for a claim gets -ESHUTDOWN; nothing more is fetched. */
+void pods_stop(struct pods *p);
 DEFINE_CLEANUP(struct pods, pods_free)
 
 /* Whether the list was complete at least once. */
