@@ -166,9 +166,15 @@ static const struct {
     {"spec.functions[0].indexes", "'3-1'", "the range 3-1 is upside down"},
     {"spec.functions[0].indexes", "'0-3,2'", "has index 2 twice"},
     {"spec.functions[0].indexes", "'5,0-9'", "has index 5 twice"},
+    {"spec.functions[0].indexes", "'0-3,3'", "has index 3 twice"},
+    {"spec.functions[0].indexes", "'3,0-3'", "has index 3 twice"},
+    {"spec.functions[0].indexes", "'3-5,0-3'", "has index 3 twice"},
+    {"spec.functions[0].indexes", "'0-65535'", "is no list"},
+    {"spec.functions[0].indexes", "'65535-3'", "is no list"},
     {"spec.functions[1].parent.pciAddress", "'02:00.0'", "functions[1].parent.pciAddress: \"02:0"},
     {"spec.functions[1].parent.pciAddress", "'10001:80:05.0'", NULL},
     {"spec.functions[1]", "{parent: {interface: enp1s0}, indexes: '4-6'}", NULL},
+    {"spec.functions[1]", "{parent: {interface: enp1s0}, indexes: '7'}", "selects VFs that [0]"},
     {"spec.functions[1]", "{parent: {interface: enp1s0}, indexes: '3-4'}",
      "spec.functions[1]: selects VFs that [0] has already"},
     {"spec.functions[1]", "{parent: {interface: enp1s0}}", "functions[1]: selects VFs that [0]"},
@@ -267,6 +273,23 @@ static void test_broken_everywhere(void **state)
 
     (void)state;
     doc_break_everywhere(o, free_form, parse_pool);
+}
+
+static void test_too_many_functions(void **state)
+{
+    _cleanup_err_ struct err e = ERR_INIT;
+    json_auto_t *o = doc(least);
+    json_t *list = json_array();
+
+    (void)state;
+    for (unsigned i = 0; i < 256; i++)
+        json_array_append_new(list,
+                              json_pack("{s:o}", "pciAddress", json_sprintf("0000:%02x:00.0", i)));
+    json_object_set_new(json_object_get(o, "spec"), "functions", list);
+    assert_ok(parse_pool(o, &e), &e);
+    json_array_append_new(list, doc("{pciAddress: '0001:00:00.0'}"));
+    assert_true(parse_pool(o, &e) < 0);
+    assert_err_has(&e, "spec.functions: has 257 entries, 256 at most");
 }
 
 /* The driver may bring a PF up only in Prepare: this version sets nothing beforehand. */
@@ -449,11 +472,17 @@ static void test_load_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full),         cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_changes),      cmocka_unit_test(test_broken_everywhere),
-        cmocka_unit_test(test_by_driver),    cmocka_unit_test(test_selects),
-        cmocka_unit_test(test_matches_node), cmocka_unit_test(test_load),
-        cmocka_unit_test(test_load_json),    cmocka_unit_test(test_load_fails),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_changes),
+        cmocka_unit_test(test_broken_everywhere),
+        cmocka_unit_test(test_too_many_functions),
+        cmocka_unit_test(test_by_driver),
+        cmocka_unit_test(test_selects),
+        cmocka_unit_test(test_matches_node),
+        cmocka_unit_test(test_load),
+        cmocka_unit_test(test_load_json),
+        cmocka_unit_test(test_load_fails),
     };
 
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);

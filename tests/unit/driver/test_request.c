@@ -134,6 +134,11 @@ static const struct {
     {"interface.addresses[0]", "192.0.2.255/24", "is the broadcast address of its network"},
     {"interface.addresses[0]", "192.0.2.7/30", "is the broadcast address"},
     {"interface.addresses[0]", "192.0.2.255/23", NULL},
+    {"interface.addresses[0]", "192.0.2.4/30", "is the address of the network"},
+    {"interface.addresses[0]", "240.0.0.1/24", "is a broadcast or reserved address"},
+    {"interface.addresses[0]", "'2001:db8::11/64'", NULL},
+    {"interface.addresses[0]", "'2001:db8::10/65'",
+     "interface.addresses[1]: \"2001:db8::10/64\" is"},
     {"interface.addresses[0]", "0.0.0.0/24", "interface.addresses[0]: \"0.0.0.0/24\" is in 0.0.0"},
     {"interface.addresses[0]", "127.0.0.2/8", "is a loopback address"},
     {"interface.addresses[0]", "224.0.0.1/24", "is a multicast address"},
@@ -236,11 +241,17 @@ static void test_too_many(void **state)
 
     b.len = 0;
     strbuf_puts(&b, "{routes: [");
-    for (int i = 0; i <= INTERFACE_ROUTES_MAX; i++)
+    for (int i = 0; i < INTERFACE_ROUTES_MAX; i++)
         strbuf_printf(&b, "%s{to: 198.51.%d.0/24}", i ? ", " : "", i);
-    strbuf_puts(&b, "]}");
-    assert_true(merge(&r, FROM_CLASS, NULL, b.s, &e) < 0);
+    _cleanup_free_ char *most_routes = xasprintf("%s]}", b.s);
+    _cleanup_free_ char *more_routes = xasprintf("%s, {to: 10.0.0.0/8}]}", b.s);
+    assert_true(merge(&r, FROM_CLASS, NULL, more_routes, &e) < 0);
     assert_err_has(&e, "interface.routes: has 65 routes, 64 at most");
+    err_clear(&e);
+    assert_ok(merge(&r, FROM_CLASS, NULL, most_routes, &e), &e);
+    assert_true(merge(&r, FROM_CLAIM, NULL, "{routes: [{to: 10.0.0.0/8}]}", &e) < 0);
+    assert_err_has(&e, "class and claim ask for 65 together");
+    assert_int_equal(r.interface.routes.n, INTERFACE_ROUTES_MAX);
     strbuf_done(&b);
 }
 
@@ -397,6 +408,9 @@ static void test_record(void **state)
     json_auto_t *tolerant = interface_request_json(&back);
     assert_true(json_equal(again, tolerant));
     assert_true(interface_request_parse(stored, NULL, true, &back, &e) < 0);
+    json_auto_t *no_object = json_array();
+    assert_true(interface_request_parse(no_object, NULL, false, &back, &e) < 0);
+    assert_err_has(&e, "must be an object");
 }
 
 int main(void)
