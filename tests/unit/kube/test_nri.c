@@ -683,6 +683,26 @@ static void test_runtime_never_reads(void **state)
     expect_down(f, "the runtime doesn't read its answers");
 }
 
+/* The same from answers that come late, when nothing else would wake the loop. */
+static void test_runtime_is_silent(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_free_ char *text = xcalloc(1, 3000001);
+
+    memset(text, 'x', 3000000);
+    connect_both(f);
+    f->hold = true;
+    for (size_t i = 0; i < ARRAY_SIZE(f->held); i++)
+        call_pod(&f->rt, "RunPodSandbox");
+    while (f->n_held < ARRAY_SIZE(f->held))
+        assert_ok(loop_once(f->loop, 1, NULL), NULL);
+    strbuf_done(&f->seen);
+    for (size_t i = 0; i < f->n_held; i++)
+        nri_reply(f->held[i], text, NULL);
+    assert_int_equal(f->seen.len, 0); /* never from within nri_reply() */
+    expect_down(f, "the runtime doesn't read its answers");
+}
+
 static void test_free_in_a_handler(void **state)
 {
     static const char *const handlers[] = {"up", "synchronize", "event", "down"};
@@ -812,6 +832,7 @@ int main(void)
         nri_test(test_cut_at_every_byte),
         nri_test(test_runtime_reads_late),
         nri_test(test_runtime_never_reads),
+        nri_test(test_runtime_is_silent),
         nri_test(test_free_in_a_handler),
         nri_test(test_bad_config),
         nri_test(test_noise),
