@@ -2,6 +2,7 @@
 /* NodePrepareResources and NodeUnprepareResources: each claim of a call for itself. */
 #include "base/log.h"
 #include "driver/node.h"
+#include "driver/sandboxes.h"
 
 #include <errno.h>
 
@@ -104,6 +105,8 @@ static void holder_released(struct claim *c, struct err *e, void *data)
 /* Whether a claim that the kubelet won't unprepare has no pod left here. */
 static bool is_finished(struct node *n, const struct claim *c)
 {
+    if (c->sandbox_id && sandboxes_alive(n->sandboxes, c->sandbox_id))
+        return false;
     return !c->rec->by_kubelet && n->pods && pods_synced(n->pods) &&
            !pods_need_claim(n->pods, c->rec->namespace, c->rec->name, c->rec->pods.v,
                             c->rec->pods.n);
@@ -127,7 +130,7 @@ static void acquisition_go_on(void *data)
             timer_set(a->retry, RELEASE_POLL_MS);
             return;
         }
-        if (!holder->busy && !holder->sandbox_id && is_finished(n, holder)) {
+        if (!holder->busy && is_finished(n, holder)) {
             claims_release(n->claims, holder, left, holder_released, a);
             return;
         }

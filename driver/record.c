@@ -91,6 +91,8 @@ static json_t *original_json(const struct vf_original *o)
         json_object_set_new(j, "minTxRateMbps", json_integer(o->min_tx_mbps));
         json_object_set_new(j, "maxTxRateMbps", json_integer(o->max_tx_mbps));
     }
+    if (o->has & VF_FIELD_LINK_STATE)
+        json_set_str(j, "linkState", vf_link_state_text(o->link_state));
     return j;
 }
 
@@ -166,7 +168,7 @@ static int original_parse(const json_t *o, const struct jpath *p, const struct g
 {
     struct vf_original v = {.index = g->index};
     int64_t vlan = 0, qos = 0, proto = 0, mtu = 0, min = 0, rate = 0;
-    const char *name;
+    const char *name, *link;
     int r;
 
     if ((r = need(o, p, "name", &name, e)) < 0 || (r = get_mac(o, p, "mac", &v.mac, e)) < 0 ||
@@ -188,6 +190,11 @@ static int original_parse(const json_t *o, const struct jpath *p, const struct g
     if ((r = json_get_int(o, p, "maxTxRateMbps", 0, UINT32_MAX, &rate, e)) < 0)
         return r;
     v.has |= r ? VF_FIELD_RATE : 0;
+    if ((r = json_get_str(o, p, "linkState", &link, e)) < 0)
+        return r;
+    if (r && vf_link_state_parse(link, &v.link_state) < 0)
+        return jpath_err(&(struct jpath){.up = p, .key = "linkState"}, e, "isn't known");
+    v.has |= r ? VF_FIELD_LINK_STATE : 0;
     if (strlen(name) >= sizeof(v.name))
         return jpath_err(p, e, "name is too long");
     strcpy(v.name, name);
@@ -206,8 +213,8 @@ static int original_parse(const json_t *o, const struct jpath *p, const struct g
 /* Of a stored settings object only what this release knows, for the strict parser. */
 static json_t *known_settings(const json_t *o)
 {
-    static const char *const known[] = {"macAddress",    "vlan",       "mtu",
-                                        "maxTxRateMbps", "spoofCheck", "trust"};
+    static const char *const known[] = {"macAddress", "vlan",  "mtu",      "maxTxRateMbps",
+                                        "spoofCheck", "trust", "linkState"};
     json_t *out = json_object();
 
     for (size_t i = 0; i < ARRAY_SIZE(known); i++) {

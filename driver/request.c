@@ -66,6 +66,7 @@ static const struct {
     {VF_SET_RATE, "settings.maxTxRateMbps", false},
     {VF_SET_SPOOFCHK, "settings.spoofCheck", true},
     {VF_SET_TRUST, "settings.trust", true},
+    {VF_SET_LINK_STATE, "settings.linkState", false},
 };
 
 const char *vf_setting_path(enum vf_setting bit)
@@ -91,6 +92,8 @@ bool vf_setting_equal(const struct vf_settings *a, const struct vf_settings *b, 
         return a->mtu == b->mtu;
     case VF_SET_RATE:
         return a->max_tx_mbps == b->max_tx_mbps;
+    case VF_SET_LINK_STATE:
+        return a->link_state == b->link_state;
     }
     return false;
 }
@@ -113,6 +116,8 @@ char *vf_setting_text(const struct vf_settings *s, enum vf_setting bit)
         return xasprintf("%u", s->mtu);
     case VF_SET_RATE:
         return xasprintf("%u", s->max_tx_mbps);
+    case VF_SET_LINK_STATE:
+        return xstrdup(vf_link_state_text(s->link_state));
     }
     return xstrdup("");
 }

@@ -7,6 +7,7 @@
 
 /* Two look-ups may follow one another within the runtime's 2 s. */
 #define RESOLVE_TIMEOUT_MS 800
+#define CONTAINER_RUNNING  3 /* ContainerState of NRI's api.proto */
 
 struct sandbox {
     char *id, *pod_uid, *namespace, *name, *netns;
@@ -55,7 +56,13 @@ static struct sandbox *find(const struct sandboxes *s, const char *id)
 
 bool sandboxes_alive(const struct sandboxes *s, const char *sandbox_id)
 {
-    return find(s, sandbox_id) != NULL;
+    const struct sandbox *sb = find(s, sandbox_id);
+
+    /*
+     * containerd 2.4.2 forgets its sandboxes for NRI when it restarts, and sends no Stop or Remove
+     * for them then (internal/nri/nri.go); that the namespace is gone says as much.
+     */
+    return sb && (!sb->netns || access(sb->netns, F_OK) == 0);
 }
 
 static struct sandbox *add(struct sandboxes *s, const struct nri_pod *p)
@@ -428,12 +435,25 @@ static void on_event(struct nri_call *call, enum nri_event ev, const struct nri_
     }
 }
 
+/*
+ * The runtime also lists sandboxes that are stopped: their namespace is gone, or not told any more.
+ * One without a namespace that has a running container is a hostNetwork pod's.
+ */
+static bool is_live(const struct nri_pod *p, const nri_container_vec *containers)
+{
+    if (p->netns)
+        return access(p->netns, F_OK) == 0;
+    vec_foreach (c, containers)
+        if (streq(c->sandbox_id, p->id) && c->state == CONTAINER_RUNNING)
+            return true;
+    return false;
+}
+
 static void on_synchronize(const nri_pod_vec *pods, const nri_container_vec *containers, void *data)
 {
     struct node *n = data;
     struct sandboxes *s = n->sandboxes;
 
-    (void)containers;
     for (size_t i = s->all.n; i-- > 0;) {
         bool there = false;
 
@@ -442,9 +462,8 @@ static void on_synchronize(const nri_pod_vec *pods, const nri_container_vec *con
         if (!there)
             forget(s, s->all.v[i]->id);
     }
-    /* The runtime also lists sandboxes that are stopped: their namespace is gone. */
     vec_foreach (p, pods)
-        if (!p->netns || access(p->netns, F_OK) == 0)
+        if (is_live(p, containers))
             add(s, p)->judged = false;
     for (struct claim *c = claims_next(n->claims, NULL); c; c = claims_next(n->claims, c))
         if (!c->busy && c->sandbox_id && !sandboxes_alive(s, c->sandbox_id))

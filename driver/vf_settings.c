@@ -85,11 +85,26 @@ static int parse_bool(const json_t *o, const struct jpath *p, const char *key, e
     return r;
 }
 
+static int parse_link_state(const json_t *o, const struct jpath *p, struct vf_settings *s,
+                            struct err *e)
+{
+    struct jpath at = {.up = p, .key = "linkState"};
+    const char *text;
+    int r = json_get_str(o, p, at.key, &text, e);
+
+    if (r <= 0)
+        return r;
+    if (vf_link_state_parse(text, &s->link_state) < 0)
+        return jpath_err(&at, e, "must be auto, enable or disable, not \"%s\"", text);
+    s->set |= VF_SET_LINK_STATE;
+    return 0;
+}
+
 int vf_settings_parse(const json_t *o, const struct jpath *p, bool for_pool,
                       struct vf_settings *ret, struct err *e)
 {
-    static const char *const known[] = {"macAddress", "vlan",  "mtu", "maxTxRateMbps",
-                                        "spoofCheck", "trust", NULL};
+    static const char *const known[] = {"macAddress", "vlan",  "mtu",       "maxTxRateMbps",
+                                        "spoofCheck", "trust", "linkState", NULL};
     struct vf_settings s = {0};
     int r;
 
@@ -99,7 +114,8 @@ int vf_settings_parse(const json_t *o, const struct jpath *p, bool for_pool,
         (r = parse_u32(o, p, "maxTxRateMbps", 0, UINT32_MAX, VF_SET_RATE, &s.max_tx_mbps, &s.set,
                        e)) < 0 ||
         (r = parse_bool(o, p, "spoofCheck", VF_SET_SPOOFCHK, &s.spoofchk, &s.set, e)) < 0 ||
-        (r = parse_bool(o, p, "trust", VF_SET_TRUST, &s.trust, &s.set, e)) < 0)
+        (r = parse_bool(o, p, "trust", VF_SET_TRUST, &s.trust, &s.set, e)) < 0 ||
+        (r = parse_link_state(o, p, &s, e)) < 0)
         return r;
     *ret = s;
     return 0;
@@ -127,5 +143,7 @@ json_t *vf_settings_json(const struct vf_settings *s)
         json_object_set_new(o, "spoofCheck", json_boolean(s->spoofchk));
     if (s->set & VF_SET_TRUST)
         json_object_set_new(o, "trust", json_boolean(s->trust));
+    if (s->set & VF_SET_LINK_STATE)
+        json_set_str(o, "linkState", vf_link_state_text(s->link_state));
     return o;
 }

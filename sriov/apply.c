@@ -153,13 +153,15 @@ static void missing_of(const struct vf_state *s, const struct vf_original *o, st
         .set = (ad ? 0 : VF_SET_VLAN) | VF_SET_MTU |
                (o->has & VF_FIELD_SPOOFCHK ? VF_SET_SPOOFCHK : 0) |
                (o->has & VF_FIELD_TRUST ? VF_SET_TRUST : 0) |
-               (o->has & VF_FIELD_RATE ? VF_SET_RATE : 0),
+               (o->has & VF_FIELD_RATE ? VF_SET_RATE : 0) |
+               (o->has & VF_FIELD_LINK_STATE ? VF_SET_LINK_STATE : 0),
         .vlan_id = o->vlan_id,
         .vlan_qos = o->vlan_qos,
         .spoofchk = o->spoofchk,
         .trust = o->trust,
         .mtu = o->mtu,
         .max_tx_mbps = o->max_tx_mbps,
+        .link_state = o->link_state,
     };
     char is[MAC_TEXT_SIZE], want[MAC_TEXT_SIZE];
     struct vf_state sides_apart = *s; /* borrows all: the MACs are compared with `o` below */

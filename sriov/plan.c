@@ -28,6 +28,7 @@ void vf_original_from(const struct vf_state *s, const char *pf_address, struct v
         .mtu = s->mtu,
         .min_tx_mbps = s->admin.min_tx_mbps,
         .max_tx_mbps = s->admin.max_tx_mbps,
+        .link_state = s->admin.link_state,
         .admin_marked = s->had_mark,
     };
     memcpy(ret->address, s->address, sizeof(ret->address));
@@ -101,6 +102,7 @@ static struct vf_change entry_now(const struct vf_state *s)
         .trust = s->admin.trust,
         .min_tx_mbps = s->admin.min_tx_mbps,
         .max_tx_mbps = s->admin.max_tx_mbps,
+        .link_state = s->admin.link_state,
     };
 }
 
@@ -124,6 +126,8 @@ static struct vf_step *add_admin_step(struct vf_plan *p, const struct vf_state *
     if ((change.set & VF_FIELD_RATE) && is->min_tx_mbps == c->min_tx_mbps &&
         is->max_tx_mbps == c->max_tx_mbps)
         change.set &= ~(unsigned)VF_FIELD_RATE;
+    if ((change.set & VF_FIELD_LINK_STATE) && is->link_state == c->link_state)
+        change.set &= ~(unsigned)VF_FIELD_LINK_STATE;
     if (!change.set)
         return NULL;
     undo.set = change.set;
@@ -177,6 +181,9 @@ static int check_wish(const struct vf_state *s, const struct vf_settings *want, 
     if ((want->set & VF_SET_RATE) && !(a->has & VF_FIELD_RATE))
         return err_set(e, ERR_USER, -EOPNOTSUPP, VF_FMT ": the PF's driver has no rate to set",
                        VF_ARGS(s));
+    if ((want->set & VF_SET_LINK_STATE) && !(a->has & VF_FIELD_LINK_STATE))
+        return err_set(e, ERR_USER, -EOPNOTSUPP,
+                       VF_FMT ": the PF's driver has no link state to set", VF_ARGS(s));
     if ((want->set & VF_SET_RATE) && s->pf_speed_mbps && want->max_tx_mbps > s->pf_speed_mbps)
         return err_set(e, ERR_USER, -EINVAL,
                        VF_FMT ": max tx rate %u Mb/s is above the PF's speed, %u", VF_ARGS(s),
@@ -195,6 +202,7 @@ int vf_plan_apply(const struct vf_state *s, const struct vf_settings *want, bool
         .trust = want->trust,
         .min_tx_mbps = s->admin.min_tx_mbps,
         .max_tx_mbps = want->max_tx_mbps,
+        .link_state = want->link_state,
     };
     bool own_mac = (want->set & VF_SET_MAC) && !mac_equal(&s->mac, &want->mac);
     struct vf_plan p = {0};
@@ -217,6 +225,8 @@ int vf_plan_apply(const struct vf_state *s, const struct vf_settings *want, bool
         c.set |= VF_FIELD_TRUST;
     if (want->set & VF_SET_RATE)
         c.set |= VF_FIELD_RATE;
+    if (want->set & VF_SET_LINK_STATE)
+        c.set |= VF_FIELD_LINK_STATE;
     struct vf_step *admin = add_admin_step(&p, s, &c);
     /* Undone in reverse, the own side comes after this one: so the mark has to go first. */
     if (admin && own_mac)
@@ -270,7 +280,8 @@ int vf_plan_restore(const struct vf_state *s, const struct vf_original *o, struc
 {
     const struct vf_change c = {
         .set = VF_FIELD_VLAN |
-               (o->has & s->admin.has & (VF_FIELD_SPOOFCHK | VF_FIELD_TRUST | VF_FIELD_RATE)),
+               (o->has & s->admin.has &
+                (VF_FIELD_SPOOFCHK | VF_FIELD_TRUST | VF_FIELD_RATE | VF_FIELD_LINK_STATE)),
         .vlan_id = o->vlan_id,
         .vlan_proto = o->vlan_id ? o->vlan_proto : 0,
         .vlan_qos = o->vlan_qos,
@@ -278,6 +289,7 @@ int vf_plan_restore(const struct vf_state *s, const struct vf_original *o, struc
         .trust = o->trust,
         .min_tx_mbps = o->min_tx_mbps,
         .max_tx_mbps = o->max_tx_mbps,
+        .link_state = o->link_state,
     };
     struct vf_plan p = {.keep_going = true};
 
@@ -314,7 +326,8 @@ static bool entry_holds(const struct vf_change *c, const struct vf_info *is)
            (!(c->set & VF_FIELD_SPOOFCHK) || is->spoofchk == c->spoofchk) &&
            (!(c->set & VF_FIELD_TRUST) || is->trust == c->trust) &&
            (!(c->set & VF_FIELD_RATE) ||
-            (is->min_tx_mbps == c->min_tx_mbps && is->max_tx_mbps == c->max_tx_mbps));
+            (is->min_tx_mbps == c->min_tx_mbps && is->max_tx_mbps == c->max_tx_mbps)) &&
+           (!(c->set & VF_FIELD_LINK_STATE) || is->link_state == c->link_state);
 }
 
 bool vf_step_holds(const struct vf_step *st, const struct vf_state *s)
@@ -358,6 +371,8 @@ static void entry_text(struct strbuf *b, const struct vf_change *c)
         strbuf_printf(b, " spoof checking %s", c->spoofchk ? "on" : "off");
     if (c->set & VF_FIELD_TRUST)
         strbuf_printf(b, " trust %s", c->trust ? "on" : "off");
+    if (c->set & VF_FIELD_LINK_STATE)
+        strbuf_printf(b, " link state %s", vf_link_state_text(c->link_state));
 }
 
 static void step_text(struct strbuf *b, const struct vf_step *st)

@@ -25,9 +25,9 @@ struct vf_original {
     struct mac admin_mac;         /* the PF's entry */
     uint16_t vlan_id, vlan_proto; /* protocol 0: 802.1Q */
     uint8_t vlan_qos;
-    unsigned has; /* of enum vf_field: what the PF reported of spoofchk, trust, rate */
+    unsigned has; /* of enum vf_field: what the PF reported of spoofchk, trust, rate, link state */
     bool spoofchk, trust, up;
-    uint32_t mtu, min_tx_mbps, max_tx_mbps;
+    uint32_t mtu, min_tx_mbps, max_tx_mbps, link_state;
     /* The entry was an administrator's (vf_state.had_mark after vf_apply()): made so again. */
     bool admin_marked;
 };

@@ -5,7 +5,29 @@
 
 #include <errno.h>
 #include <linux/if_ether.h>
+#include <linux/if_link.h>
 #include <stdio.h>
+
+static const char *const link_states[] = {
+    [IFLA_VF_LINK_STATE_AUTO] = "auto",
+    [IFLA_VF_LINK_STATE_ENABLE] = "enable",
+    [IFLA_VF_LINK_STATE_DISABLE] = "disable",
+};
+
+const char *vf_link_state_text(uint32_t state)
+{
+    return state < ARRAY_SIZE(link_states) ? link_states[state] : "unknown";
+}
+
+int vf_link_state_parse(const char *text, uint32_t *ret)
+{
+    for (uint32_t i = 0; i < ARRAY_SIZE(link_states); i++)
+        if (streq(text, link_states[i])) {
+            *ret = i;
+            return 0;
+        }
+    return -EINVAL;
+}
 
 void vf_settings_merge(struct vf_settings *base, const struct vf_settings *over)
 {
@@ -23,6 +45,8 @@ void vf_settings_merge(struct vf_settings *base, const struct vf_settings *over)
         base->mtu = over->mtu;
     if (over->set & VF_SET_RATE)
         base->max_tx_mbps = over->max_tx_mbps;
+    if (over->set & VF_SET_LINK_STATE)
+        base->link_state = over->link_state;
     base->set |= over->set;
 }
 
@@ -219,6 +243,9 @@ unsigned vf_state_differs(const struct vf_state *s, const struct vf_settings *wa
         differ(out, &n, "mtu: %u, want %u", s->mtu, want->mtu);
     if ((want->set & VF_SET_RATE) && a->max_tx_mbps != want->max_tx_mbps)
         differ(out, &n, "max tx rate: %u Mb/s, want %u", a->max_tx_mbps, want->max_tx_mbps);
+    if ((want->set & VF_SET_LINK_STATE) && a->link_state != want->link_state)
+        differ(out, &n, "link state: %s, want %s", vf_link_state_text(a->link_state),
+               vf_link_state_text(want->link_state));
     return n;
 }
 

@@ -17,6 +17,7 @@ enum vf_setting {
     VF_SET_TRUST = 1 << 3,
     VF_SET_MTU = 1 << 4,
     VF_SET_RATE = 1 << 5, /* max tx rate; 0: no limit */
+    VF_SET_LINK_STATE = 1 << 6,
 };
 
 struct vf_settings {
@@ -27,7 +28,12 @@ struct vf_settings {
     bool spoofchk, trust;
     uint32_t mtu;
     uint32_t max_tx_mbps;
+    uint32_t link_state; /* IFLA_VF_LINK_STATE_* */
 };
+
+/* "auto", "enable", "disable", as `ip link` has it; and back, -EINVAL for anything else. */
+const char *vf_link_state_text(uint32_t state);
+int vf_link_state_parse(const char *text, uint32_t *ret);
 
 /* Takes from `over` what it sets; the rest of `base` stays. */
 void vf_settings_merge(struct vf_settings *base, const struct vf_settings *over);

@@ -135,6 +135,8 @@ static const char *first_missing(const struct vf_change *c, const struct vf_info
         return "spoof checking";
     if ((c->set & VF_FIELD_TRUST) && is->trust != c->trust)
         return "trust";
+    if ((c->set & VF_FIELD_LINK_STATE) && is->link_state != c->link_state)
+        return "link state";
     return NULL;
 }
 

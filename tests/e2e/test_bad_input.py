@@ -48,6 +48,20 @@ def test_invalid_configuration(lab, started, parameters, expected):
     assert vf.state() == before
 
 
+def test_kernel_refuses_a_setting(lab, started):
+    """igb has no link state to set, and sets the VLAN of the same request first: all of it is undone."""
+    vf = Vf(lab.nodes["node1"], DEVICE)
+    before = vf.state()
+    lab.apply(claim("link", "vf-prepared", {"macAddress": "52:54:00:ab:cd:03", "vlan": {"id": 100}, "linkState": "enable"},
+                    device=DEVICE))
+    lab.pod("link", ["link"])
+    event = lab.wait_event("link", "not supported")
+    assert "link state" in event["message"] and "enp1s0" in event["message"] and DEVICE in event["message"]
+    wait_state(vf, before)
+    lab.delete("pod", "link")
+    assert lab.nodes["node1"].run(f"ls {started.state} | grep -c json || true").strip() == "0"
+
+
 def test_class_settings_hold_and_are_not_overridden(lab, started):
     node = lab.nodes["node1"]
     vf = Vf(node, DEVICE)

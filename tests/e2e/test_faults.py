@@ -140,16 +140,24 @@ def test_kubelet_restart_puts_the_slices_back(lab, started):
 
 
 def test_containerd_restart(lab, started):
+    """NRI connects again; sandboxes from before are released though containerd tells nobody of their end."""
     node = lab.nodes["node1"]
-    lab.apply([asked(), peer()])
-    lab.pod("peer", ["peer"])
-    lab.wait_pod("peer")
+    skip_vf = Vf(node, "0000:02:10.0")
+    skip_before = skip_vf.state()
+    lab.apply([asked(), peer(), claim("skip", "vf-preprovisioned", None, {"name": "net1"}, device="0000:02:10.0")])
+    for name in ("peer", "skip"):
+        lab.pod(name, [name])
+    for name in ("peer", "skip"):
+        lab.wait_pod(name)
     mark = started.log_mark()
     node.service("containerd", "restart")
     started.wait_log("connected to the runtime's NRI", 60, mark)
     lab.pod("asked", ["asked"])
     lab.wait_pod("asked", timeout=120)
     wait_ping(lab, "asked", "192.0.2.2")
+    lab.delete("pod", "skip")
+    wait_state(skip_vf, skip_before)
+    wait_for(lambda: node.run(f"ls {started.state} | grep -c json || true").strip() == "2", 40, "the skip claim's record is gone")
 
 
 def test_api_server_away_at_start(lab, drivers):

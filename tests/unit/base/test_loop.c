@@ -82,8 +82,10 @@ static void test_a_timer_fires_once_a_round(void **state)
 
 static void *poster(void *data)
 {
+    static char dot[] = ".";
+
     for (int i = 0; i < 1000; i++)
-        loop_post(data, note, (char[]){"."});
+        loop_post(data, note, dot);
     return NULL;
 }
 

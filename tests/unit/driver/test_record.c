@@ -13,13 +13,14 @@ static const char full[] =
     "\"vf\":\"0000:01:10.0\",\"pf\":\"0000:01:00.0\",\"index\":3,\"poolDocument\":\"storage\","
     "\"mode\":\"Skip\",\"attach\":\"None\",\"mayRaisePf\":true,"
     "\"settings\":{\"macAddress\":\"52:54:00:00:00:01\",\"vlan\":{\"id\":100,\"qos\":3},"
-    "\"mtu\":1400,\"maxTxRateMbps\":10,\"spoofCheck\":false,\"trust\":true},"
+    "\"mtu\":1400,\"maxTxRateMbps\":10,\"spoofCheck\":false,\"trust\":true,\"linkState\":"
+    "\"enable\"},"
     "\"interface\":{\"name\":\"net1\",\"mtu\":1300,\"addresses\":[\"192.0.2.1/24\"],"
     "\"routes\":[{\"to\":\"198.51.100.0/24\",\"via\":\"192.0.2.2\"}]},"
     "\"original\":{\"name\":\"enp1s0v3\",\"mac\":\"52:54:00:00:00:02\","
     "\"adminMac\":\"52:54:00:00:00:03\",\"vlan\":7,\"vlanQos\":1,\"vlanProto\":33024,"
     "\"adminMarked\":true,\"mtu\":1500,\"up\":true,\"spoofCheck\":true,\"trust\":false,"
-    "\"minTxRateMbps\":0,\"maxTxRateMbps\":0}}]}";
+    "\"minTxRateMbps\":0,\"maxTxRateMbps\":0,\"linkState\":\"auto\"}}]}";
 
 static json_t *parse(const char *text)
 {
