@@ -459,6 +459,8 @@ struct publish *publish_new(struct loop *l, struct api *a, const struct publish_
     p->driver = xstrdup(c->driver);
     p->node = xstrdup(c->node);
     p->config = *c;
+    p->config.driver = p->driver;
+    p->config.node = p->node;
     p->written = json_object();
     p->timer = timer_new(l, step, p);
     p->retry = timer_new(l, on_retry, p);

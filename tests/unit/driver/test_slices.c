@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/slices.h"
 
-#include "driver/slice_cache.h"
 #include "tests/unit/driver/slice_rules.h"
 #include "tests/unit/test.h"
 
@@ -542,120 +541,6 @@ static void test_kept_devices(void **state)
     }
 }
 
-/* ---- what is known ---- */
-
-static json_t *object(const char *name, const char *uid, const char *version)
-{
-    return json_pack("{s:{s:s, s:s, s:s, s:[]}}", "metadata", "name", name, "uid", uid,
-                     "resourceVersion", version, "managedFields");
-}
-
-static bool put(struct slice_cache *c, const char *name, const char *uid, const char *version)
-{
-    json_auto_t *o = object(name, uid, version);
-
-    return slice_cache_put(c, o);
-}
-
-static bool deleted(struct slice_cache *c, const char *name, const char *uid, const char *version)
-{
-    json_auto_t *o = object(name, uid, version);
-
-    return slice_cache_deleted(c, o);
-}
-
-static void test_cache_never_goes_back(void **state)
-{
-    struct slice_cache c = {0};
-
-    (void)state;
-    assert_true(put(&c, "a", "1", "9"));
-    assert_null(json_at(c.slices.v[0], "metadata.managedFields"));
-    assert_false(put(&c, "a", "1", "9"));
-    assert_true(put(&c, "a", "1", "10")); /* as numbers, not as text */
-    assert_false(put(&c, "a", "1", "9"));
-    assert_false(deleted(&c, "a", "0", "8")); /* of one that had the name before */
-    assert_true(deleted(&c, "a", "1", "11"));
-    assert_false(deleted(&c, "a", "1", "11"));
-    assert_int_equal(c.slices.n, 0);
-
-    /* versions that are no numbers: the latest to come counts */
-    assert_true(put(&c, "b", "2", "x9"));
-    assert_true(put(&c, "b", "2", "x10"));
-    assert_true(deleted(&c, "b", "2", "x11"));
-
-    /* an answer said that it is gone; its events still come */
-    assert_true(put(&c, "d", "3", "20"));
-    slice_cache_gone(&c, "d", "3");
-    assert_int_equal(c.slices.n, 0);
-    assert_false(put(&c, "d", "3", "21"));
-    assert_true(put(&c, "d", "4", "23"));      /* another one of that name */
-    assert_false(deleted(&c, "d", "3", "22")); /* is not the one that went */
-    assert_int_equal(c.slices.n, 1);
-    slice_cache_done(&c);
-}
-
-static void test_cache_lists(void **state)
-{
-    struct slice_cache c = {0};
-
-    (void)state;
-    put(&c, "a", "1", "1");
-    put(&c, "b", "2", "2");
-    put(&c, "c", "3", "3");
-    slice_cache_list_begin(&c);
-    put(&c, "a", "1", "1");
-    assert_true(put(&c, "new", "4", "5")); /* the answer to a write of ours, meanwhile */
-    slice_cache_gone(&c, "b", "2");        /* and to another */
-    assert_false(put(&c, "b", "2", "2"));  /* which the list doesn't know of */
-    slice_cache_list_end(&c);
-    assert_int_equal(c.slices.n, 2);
-    vec_foreach (o, &c.slices)
-        assert_true(streq(json_str_at(*o, "metadata.name"), "a") ||
-                    streq(json_str_at(*o, "metadata.name"), "new"));
-    slice_cache_done(&c);
-}
-
-/* Equal devices, and the attributes of tainted ones, are the wanted ones' own. */
-static void test_cache_shares(void **state)
-{
-    _cleanup_(json_vec_done) json_vec wanted = {0};
-    struct slice_cache c = {0};
-    struct server s = {0};
-
-    (void)state;
-    want("psd", &wanted);
-    converge(&s, &wanted);
-    vec_foreach (o, &s.slices)
-        slice_cache_put(&c, *o);
-    json_t *other = json_array_get(json_at(*find(&s, SKIP0), "spec.devices"), 0);
-    json_object_set_new(json_at(other, "attributes"), "x", json_pack("{s:b}", "bool", 1));
-    slice_cache_share(&c, &wanted);
-    slice_cache_share(&c, &wanted);
-    assert_int_equal(c.slices.n, 3);
-    for (size_t i = 0; i < 3; i++) {
-        json_t *is = json_array_get(json_at(c.slices.v[i], "spec.devices"), 0);
-        json_t *own = NULL;
-
-        vec_foreach (w, &wanted)
-            if (json_equal(json_at(*w, "metadata.name"), json_at(c.slices.v[i], "metadata.name")))
-                own = json_array_get(json_at(*w, "spec.devices"), 0);
-        const char *name = json_str_at(is, "name");
-        bool tainted = json_object_get(own, "taints") != NULL;
-
-        assert_string_equal(name, json_str_at(own, "name"));
-        assert_int_equal(is == own, streq(name, "a-000"));
-        assert_int_equal(json_object_get(is, "attributes") == json_object_get(own, "attributes"),
-                         !streq(name, "a-001"));
-        assert_int_equal(
-            json_str_at(json_array_get(json_object_get(is, "taints"), 0), "timeAdded") != NULL,
-            tainted);
-    }
-    assert_int_equal(converge(&s, &wanted), 1); /* the one with the foreign attribute */
-    slice_cache_done(&c);
-    json_vec_done(&s.slices);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -672,9 +557,6 @@ int main(void)
         cmocka_unit_test(test_taint_time_stays),
         cmocka_unit_test(test_kept),
         cmocka_unit_test(test_kept_devices),
-        cmocka_unit_test(test_cache_never_goes_back),
-        cmocka_unit_test(test_cache_lists),
-        cmocka_unit_test(test_cache_shares),
     };
 
     return cmocka_run_group_tests_name("slices", tests, NULL, NULL);
