@@ -259,8 +259,9 @@ SUITES = {"unit": unit, "wire": wire, "lint": lint, "e2e": e2e, "bench": bench}
 
 
 def stop(number, _frame):
+    print("interrupted", flush=True)
     if child is not None:
-        child.send_signal(signal.SIGINT)  # pytest takes its lab down
+        child.send_signal(signal.SIGTERM)  # pytest takes its lab down
         try:
             child.wait(120)
         except subprocess.TimeoutExpired:

@@ -6,6 +6,8 @@ a driver in node1 that isn't started yet.
 A lab starts with the first test that wants it. Tests are sorted so that those
 of one setting come together, and one lab is up at a time.
 """
+import signal
+
 import pytest
 
 from lab import Driver, Lab, LabError
@@ -15,7 +17,16 @@ def pytest_addoption(parser):
     parser.addoption("--keep", action="store_true", help="leave the last lab up")
 
 
+def interrupted(_number, _frame):
+    """Ends the session as ^C does, tear-down included, and undisturbed."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
 def pytest_configure(config):
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
     config.addinivalue_line("markers", "lab(gates, kubelet_gates, nodes, vfs, memory): settings of the lab")
 
 
