@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -12,6 +13,7 @@ import time
 import pytest
 
 import kubelet
+from node import Machine
 
 
 class Server:
@@ -129,3 +131,23 @@ class Watch:
             names.append(data[16:16 + length].rstrip(b"\0").decode())
             data = data[16 + length:]
         return names
+
+
+@contextlib.contextmanager
+def make_machine():
+    """For the driver's verb `node`; ended and checked."""
+    try:
+        # short, since a socket's path has 107 bytes at most
+        machine = Machine(tempfile.mkdtemp(prefix="node-"))
+    except PermissionError as error:
+        pytest.skip(str(error))
+    try:
+        yield machine
+    finally:
+        machine.end()
+
+
+@pytest.fixture(name="machine")
+def fixture_machine():
+    with make_machine() as machine:
+        yield machine
