@@ -127,6 +127,15 @@ static int not_home(const struct grant *g, const struct vf_state *s, struct err 
                    g->vf_address, g->index, s->pf_name);
 }
 
+/*
+ * The hardware is gone, and with it what we did to it. A PF whose interface isn't found right now
+ * (renamed, in another namespace) also reads as ENODEV, and its VF still has the claim's settings.
+ */
+static bool is_unplugged(struct hands *h, const struct grant *g)
+{
+    return !sysroot_exists(&h->root, "sys/bus/pci/devices/%s", g->vf_address);
+}
+
 /* -EAGAIN if a VF that still exists isn't home. */
 static int check_home(struct hands *h, const struct record *rec, struct err *e)
 {
@@ -134,8 +143,7 @@ static int check_home(struct hands *h, const struct record *rec, struct err *e)
         _cleanup_(vf_state_done) struct vf_state s = {0};
         int r = read_state(h, &d->grant, &s, e);
 
-        if (r == -ENODEV) {
-            /* the hardware is gone, and with it what we did to it */
+        if (r == -ENODEV && is_unplugged(h, &d->grant)) {
             err_clear(e);
             continue;
         }
@@ -271,7 +279,7 @@ int claim_release(struct hands *h, struct record *rec, bool *ret_away, struct er
         if (!d->has_original)
             continue;
         r = vf_restore(&h->hw, &d->original, NULL, e);
-        if (r == -ENODEV)
+        if (r == -ENODEV && is_unplugged(h, &d->grant))
             err_clear(e);
         else if (r < 0)
             return err_prefix(e, r, "putting VF %s back", d->grant.vf_address);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A system root in plain files, as a machine with igb ports has it (tests/fixtures/sysfs)."""
+import contextlib
 import os
 import pathlib
 
@@ -30,6 +31,15 @@ class Sysfs:
         self._link(f"{folder}/driver", f"sys/bus/pci/drivers/{driver}")
         self._link(f"sys/bus/pci/devices/{address}", folder)
         self._link(f"sys/class/net/{netdev}", f"{folder}/net/{netdev}")
+
+    @contextlib.contextmanager
+    def unplugged(self, address):
+        """Without the function at this address: what was done to it is gone with it."""
+        link = self.root / "sys/bus/pci/devices" / address
+        target = os.readlink(link)
+        link.unlink()
+        yield
+        link.symlink_to(target)
 
     def add_pf(self, bus, netdev, vfs=4, total=7):
         """A port at BUS:00.0, and its VFs at BUS:10.0, 10.2, ... as those of an 82576 are."""
