@@ -93,7 +93,13 @@ class Lab:
 
     def up(self):
         """Starts the lab, about 40 s, or finds it up with the same settings."""
-        command([LAB, "--name", self.name, "up", *self.options], timeout=1800)
+        try:
+            command([LAB, "--name", self.name, "up", *self.options], timeout=1800)
+        except LabError:
+            raise  # it has taken down what it started
+        except BaseException:  # interrupted: subprocess has killed it
+            self.down()
+            raise
         status = command([LAB, "--name", self.name, "status"]).stdout
         self.dir = pathlib.Path(re.search(rf"^lab {self.name} in (.*)$", status, re.M)[1])
         for line in (self.dir / "env").read_text().splitlines():
