@@ -66,7 +66,7 @@ control_plane_start() {
         --service-account-issuer https://kubernetes.default.svc \
         --service-account-key-file "$RUN/sa.key" --service-account-signing-key-file "$RUN/sa.key" \
         --audit-policy-file "$lab/audit.yaml" --audit-log-path "$RUN/log/audit.log"
-    await 120 "the API server" "${control_plane_parts[*]}" kubectl get --raw /readyz
+    await 300 "the API server" "${control_plane_parts[*]}" kubectl get --raw /readyz
 
     spawn scheduler "$KUBE" kube-scheduler --kubeconfig "$RUN/admin.kubeconfig" \
         --secure-port 0 --leader-elect=false --feature-gates "$GATES"
@@ -74,5 +74,5 @@ control_plane_start() {
         --secure-port 0 --leader-elect=false --feature-gates "$GATES" --root-ca-file "$RUN/ca.crt" \
         --service-account-private-key-file "$RUN/sa.key" --use-service-account-credentials
     kubectl apply -f "$lab/driver-role.yaml" >/dev/null
-    await 120 "the default service account" "${control_plane_parts[*]}" kubectl get serviceaccount default
+    await 300 "the default service account" "${control_plane_parts[*]}" kubectl get serviceaccount default
 }

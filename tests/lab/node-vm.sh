@@ -61,7 +61,7 @@ node_is_ready() { # NODE
 node_await() { # NODE: Ready, its VFs made, its command loop answering
     local parts="${control_plane_parts[*]} $1" n
     for n in 1 2 3; do
-        ! await 300 "$1's boot script" "$parts" test -e "$RUN/$1/booted" || break
+        ! await 900 "$1's boot script" "$parts" test -e "$RUN/$1/booted" || break
         if [ $n = 3 ] || process "$1" >/dev/null || ! grep -qs Assertion "$RUN/log/$1.log"; then
             node_logs "$1"
             return 1
@@ -69,7 +69,7 @@ node_await() { # NODE: Ready, its VFs made, its command loop answering
         say "starting $1 once more"
         node_start "$1"
     done
-    { await 240 "node $1 to be Ready" "$parts" node_is_ready "$1" &&
+    { await 600 "node $1 to be Ready" "$parts" node_is_ready "$1" &&
         LAB_TIMEOUT=60 node_run "$1" <<<true; } || { node_logs "$1"; return 1; }
 }
 
