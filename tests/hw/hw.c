@@ -119,7 +119,7 @@ void detach(struct lab *l, struct subject *s)
 
 bool reaches(unsigned host, const char *from)
 {
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 30; i++) {
         if (run("ip netns exec %s ping -c1 -W0.5 192.0.2.%u >/dev/null 2>&1", from, host) == 0)
             return true;
     }

@@ -51,7 +51,8 @@ struct vf_state state_of(struct lab *l, const struct subject *s);
 void attach(struct lab *l, struct subject *s, const char *netns, unsigned host);
 void detach(struct lab *l, struct subject *s);
 
-/* Whether a's namespace reaches b's within 5 s; whether it doesn't, tried for a second. */
+/* Whether a's namespace reaches b's within 15 s (a VF made while its PF was down takes 5); whether
+ * it doesn't, tried for a second. */
 bool reaches(unsigned host, const char *from);
 bool is_deaf(unsigned host, const char *from);
 
