@@ -299,24 +299,19 @@ void attachment_vec_done(attachment_vec *v)
 }
 
 /*
- * A VF that is home again from an earlier sandbox: the pod may have changed its own side, and the
- * kernel brought it back named as there.
+ * A VF that is home may have been in an earlier sandbox of the pod, which may have changed its own
+ * side, and the kernel brought it back named as there. Both calls only read where nothing differs.
  */
-static int ready_again(struct hands *h, const struct record_device *d, const struct vf_state *s,
-                       struct err *e)
+static int ready_again(struct hands *h, const struct record_device *d, struct err *e)
 {
     const struct grant *g = &d->grant;
-    _cleanup_(strbuf_done) struct strbuf why = {0};
+    _cleanup_(vf_state_done) struct vf_state after = {0};
 
-    if (vf_state_differs(s, &g->settings, &why) + vf_state_unclean(s, &why) == 0)
-        return 0;
-    if (g->mode == MODE_SKIP) {
-        _cleanup_(vf_state_done) struct vf_state after = {0};
-        int r = vf_restore(&h->hw, &d->original, &after, e);
+    if (g->mode == MODE_PREPARE)
+        return vf_apply(&h->hw, &d->original, &g->settings, g->may_raise_pf, NULL, e);
+    int r = vf_restore(&h->hw, &d->original, &after, e);
 
-        return r < 0 ? r : verify_skip(&after, g, e);
-    }
-    return vf_apply(&h->hw, &d->original, &g->settings, g->may_raise_pf, NULL, e);
+    return r < 0 ? r : verify_skip(&after, g, e);
 }
 
 static int attach_one(struct hands *h, const struct record_device *d, int netns,
@@ -329,7 +324,7 @@ static int attach_one(struct hands *h, const struct record_device *d, int netns,
 
     if (r < 0)
         return r;
-    if (s.home && (r = ready_again(h, d, &s, e)) < 0)
+    if (s.home && (r = ready_again(h, d, e)) < 0)
         return r;
     strcpy(spec.vf_address, d->grant.vf_address);
     strcpy(spec.name, pod_name_of(d));

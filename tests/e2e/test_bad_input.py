@@ -30,7 +30,7 @@ INVALID = [
     ({"apiVersion": "sriov-dra.dev/v9", "kind": "VirtualFunctionConfig"}, r"apiVersion"),
     (with_settings(vlan={"id": 5000}), r"settings\.vlan\.id.*4094"),
     (with_settings(macAddress="01:00:5e:00:00:01"), r"settings\.macAddress"),
-    (with_settings(spoofCheck=False), r"settings\.spoofCheck.*class"),
+    (with_settings(spoofCheck=False), r"settings\.spoofCheck.*DeviceClass"),
     (with_settings(mtu=9000), r"MTU 9000 is above the PF's, 1500"),
     (with_interface(name="vf%d"), r"interface\.name"),
 ]
