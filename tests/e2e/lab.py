@@ -135,7 +135,7 @@ class Lab:
         request = urllib.request.Request(f"https://127.0.0.1:{self.env['API_PORT']}{path}", data, method=method,
                                          headers={"Content-Type": content, "Accept": "application/json"})
         try:
-            with self._opener.open(request, timeout=timeout) as answer:
+            with self._opener.open(request, timeout=timeout * PATIENCE) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as e:
             text = e.read().decode(errors="replace")
@@ -289,8 +289,11 @@ class Lab:
         context = ssl._create_unverified_context()  # the kubelet signs its own certificate
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
                                              urllib.request.HTTPSHandler(context=context))
-        with opener.open(f"https://127.0.0.1:{port}/metrics", timeout=30) as answer:
-            text = answer.read().decode()
+        try:
+            with opener.open(f"https://127.0.0.1:{port}/metrics", timeout=30 * PATIENCE) as answer:
+                text = answer.read().decode()
+        except OSError as e:
+            raise LabError(f"metrics of {node}'s kubelet: {e}") from e
         total = 0.0
         for line in text.splitlines():
             match = re.fullmatch(rf"{re.escape(name)}(?:\{{(.*)\}})? (\S+)", line)
