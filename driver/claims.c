@@ -172,7 +172,7 @@ static void finish(struct op *o)
         if (ok || o->rec->state == RECORD_RELEASING) {
             record_free(c->rec);
             c->rec = TAKE_PTR(o->rec);
-            c->waits_for_home = !ok;
+            c->retry_release = !ok;
         } else if (c->rec->state != RECORD_PREPARED) { /* else: asked again, and still prepared */
             drop(cs, c);
             c = NULL;
@@ -183,7 +183,7 @@ static void finish(struct op *o)
             drop(cs, c);
             c = NULL;
         } else {
-            c->waits_for_home = o->away;
+            c->retry_release = true;
         }
         break;
     case OP_ATTACH:
@@ -260,7 +260,7 @@ void claims_release(struct claims *cs, struct claim *c, int64_t wait_ms, claim_f
 {
     struct op *o = start(cs, c, OP_RELEASE, data);
 
-    c->waits_for_home = false;
+    c->retry_release = false;
     c->rec->state =
         RECORD_RELEASING; /* the worker's copy keeps the old one, and journals the new */
     o->fn = fn;

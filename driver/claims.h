@@ -10,11 +10,11 @@
 
 struct claim {
     struct record *rec;
-    bool busy;           /* a job or a wait is under way; only look */
-    char *sandbox_id;    /* where its VFs are now, NULL: at home as far as we know */
-    char *pod_uid;       /* with sandbox_id */
-    char *netns;         /* with sandbox_id */
-    bool waits_for_home; /* a release that found a VF away; repeated when hardware changes */
+    bool busy;          /* a job or a wait is under way; only look */
+    char *sandbox_id;   /* where its VFs are now, NULL: at home as far as we know */
+    char *pod_uid;      /* with sandbox_id */
+    char *netns;        /* with sandbox_id */
+    bool retry_release; /* a release that failed: repeated when hardware changes, and by time */
 };
 
 struct claims;

@@ -169,6 +169,12 @@ static int survey(struct hands *h, struct record *rec, bool *ret_away, struct er
             *ret_away = true;
             return not_home(&d->grant, &s, e);
         }
+        /* The kernel allows any bytes in a name; the journal is JSON. */
+        json_auto_t *text = json_string(s.name);
+        if (!text)
+            return err_set(e, ERR_PERMANENT, -EILSEQ,
+                           "VF %s: the name of its interface isn't UTF-8; rename it",
+                           d->grant.vf_address);
         vf_original_from(&s, d->grant.pf_address, &d->original);
         d->has_original = true;
         /* Both refuse what can't be before anything of any device is written. */
@@ -212,8 +218,11 @@ static int roll_back(struct hands *h, struct record *rec, size_t n_applied, stru
                           err_text(&undo));
         return code;
     }
-    if (store_remove(&h->store, rec->uid, &undo) < 0 && e)
-        (void)err_set(e, e->kind, code, "%s; and %s", e->msg, err_text(&undo));
+    if (store_remove(&h->store, rec->uid, &undo) < 0) {
+        rec->state = RECORD_RELEASING;
+        if (e)
+            (void)err_set(e, e->kind, code, "%s; and %s", e->msg, err_text(&undo));
+    }
     return code;
 }
 
@@ -236,7 +245,8 @@ int claim_acquire(struct hands *h, struct record *rec, bool *ret_away, struct er
         return r;
     r = store_save(&h->store, rec, e);
     if (r < 0)
-        return r;
+        return roll_back(h, rec, 0,
+                         e); /* it may stand there although the directory's sync failed */
     for (size_t i = 0; i < rec->devices.n; i++) {
         struct record_device *d = &rec->devices.v[i];
 
@@ -269,12 +279,10 @@ int claim_release(struct hands *h, struct record *rec, bool *ret_away, struct er
     *ret_away = r == -EAGAIN;
     if (r < 0)
         return r;
-    if (rec->state != RECORD_RELEASING) {
-        rec->state = RECORD_RELEASING;
-        r = store_save(&h->store, rec, e);
-        if (r < 0)
-            return r;
-    }
+    rec->state = RECORD_RELEASING;
+    r = store_save(&h->store, rec, e);
+    if (r < 0)
+        return r;
     vec_foreach (d, &rec->devices) {
         if (!d->has_original)
             continue;
@@ -336,6 +344,18 @@ static int attach_one(struct hands *h, const struct record_device *d, int netns,
     return vf_attach(&h->hw, netns, &spec, ret, e);
 }
 
+/* What this attempt moved; what containers of the pod use already stays with them. */
+static void take_back(struct hands *h, const struct record *rec, int netns, const attachment_vec *v)
+{
+    for (size_t i = 0; i < v->n; i++) {
+        const struct record_device *d = &rec->devices.v[i];
+        bool moved;
+
+        if (v->v[i].attached && !v->v[i].was_in)
+            (void)vf_detach(&h->hw, netns, d->grant.vf_address, d->original.name, &moved, NULL);
+    }
+}
+
 int claim_attach(struct hands *h, const struct record *rec, const char *netns_path,
                  attachment_vec *ret, struct err *e)
 {
@@ -347,13 +367,16 @@ int claim_attach(struct hands *h, const struct record *rec, const char *netns_pa
         return r;
     vec_foreach (d, &rec->devices) {
         struct claim_attachment *a = VEC_PUSH(&done);
+        char name[IFNAMSIZ];
 
         if (d->grant.attach != ATTACH_NRI)
             continue;
-        r = attach_one(h, d, netns, &a->result, e);
+        r = vf_is_in(netns, d->grant.vf_address, &a->was_in, name, e);
+        if (r == 0)
+            r = attach_one(h, d, netns, &a->result, e);
         if (r < 0) {
+            take_back(h, rec, netns, &done);
             attachment_vec_done(&done);
-            (void)claim_detach(h, rec, netns_path, NULL);
             return err_prefix(e, r, "VF %s", d->grant.vf_address);
         }
         a->attached = true;

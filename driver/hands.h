@@ -56,6 +56,7 @@ int claim_release(struct hands *h, struct record *rec, bool *ret_away, struct er
  * to attach (attach: None). */
 struct claim_attachment {
     bool attached;
+    bool was_in; /* it was there before */
     struct attach_result result;
 };
 typedef VEC(struct claim_attachment) attachment_vec;

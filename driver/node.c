@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define STOP_POLL_MS  20
 #define STOP_LIMIT_MS 25000 /* below the 30 s that a pod has to end */
@@ -25,11 +26,12 @@ struct contract_input node_contract_input(struct node *n)
     };
 }
 
-static int take_lock(const struct node_config *c, const char *dir, int *ret_fd, struct err *e)
+static int take_lock(const struct node_config *c, const char *dir, mode_t mode, int *ret_fd,
+                     struct err *e)
 {
     _cleanup_close_ int dirfd = -1;
     pid_t holder = 0;
-    int r = dir_make(dir, 0750, &dirfd, e);
+    int r = dir_make(dir, mode, &dirfd, e);
 
     if (r < 0)
         return r;
@@ -53,6 +55,32 @@ static void on_claim_change(const struct record *rec, bool gone, void *data)
     observe_dirty(n->observe);
 }
 
+static int prepared_first(const void *a, const void *b)
+{
+    const struct record *const *ra = a, *const *rb = b;
+
+    return ((*ra)->state != RECORD_PREPARED) - ((*rb)->state != RECORD_PREPARED);
+}
+
+/* A leftover of a claim whose VF another claim has by now: forgotten, the hardware is left alone.
+ */
+static bool drop_if_taken(struct node *n, const struct record *rec)
+{
+    vec_foreach (d, &rec->devices) {
+        const struct claim *holder = claims_holder(n->claims, d->grant.device);
+        _cleanup_err_ struct err e = ERR_INIT;
+
+        if (!holder)
+            continue;
+        log_error("record left behind by a claim whose VF another has: forgotten", "uid", rec->uid,
+                  "vf", d->grant.vf_address, "holder", holder->rec->uid);
+        if (store_remove(&n->hands.store, rec->uid, &e) < 0)
+            log_error_err(&e, "record not removed", "uid", rec->uid);
+        return true;
+    }
+    return false;
+}
+
 /* Before anything is served: what earlier runs left. */
 static int recover(struct node *n, struct err *e)
 {
@@ -66,12 +94,18 @@ static int recover(struct node *n, struct err *e)
                   "they look untouched, until the file is removed and the driver restarted",
                   "file", b->file, "why", b->why);
     n->suspicious = content.bad.n > 0;
+    /* Live claims first: what another record left unfinished must not be put back over them. */
+    qsort(content.records.v, content.records.n, sizeof(*content.records.v), prepared_first);
     vec_foreach (it, &content.records) {
         struct record *rec = TAKE_PTR(*it);
         _cleanup_free_ char *title = record_title(rec);
         _cleanup_err_ struct err why = ERR_INIT;
         bool gone, away;
 
+        if (drop_if_taken(n, rec)) {
+            record_free(rec);
+            continue;
+        }
         if (claim_recover(&n->hands, rec, &gone, &away, &why) < 0 && !away)
             log_error_err(&why, "claim not recovered: tried again later", "claim", title, "uid",
                           rec->uid);
@@ -83,7 +117,7 @@ static int recover(struct node *n, struct err *e)
         struct claim *c = claims_add(n->claims, rec);
         if (rec->state != RECORD_PREPARED) {
             rec->state = RECORD_RELEASING;
-            c->waits_for_home = true;
+            c->retry_release = true;
         }
     }
     store_content_done(&content);
@@ -164,8 +198,12 @@ static void on_node(const struct watch_event *ev, void *data)
 
 static void on_pod(const struct pod *p, bool gone, void *data)
 {
+    struct node *n = data;
+
     if (gone || p->finished)
-        node_review_claims(data);
+        node_review_claims(n);
+    else
+        sandboxes_review(n->sandboxes);
 }
 
 static void on_pods_synced(void *data)
@@ -318,8 +356,17 @@ static void node_done(struct node *n)
     json_decref(n->labels);
     free(n->uid);
     timer_free(stopping.timer);
+    timer_free(n->review);
+    vec_foreach (uid, &n->pending_uids)
+        free(*uid);
+    free(n->pending_uids.v);
     if (n->loop)
         loop_free(n->loop);
+}
+
+static void review_again(void *data)
+{
+    node_review_claims(data);
 }
 
 static int start(struct node *n, struct err *e)
@@ -344,6 +391,7 @@ static int start(struct node *n, struct err *e)
         &n->hands, e);
     if (r < 0 || (r = worker_new(n->loop, "vf", &n->worker, e)) < 0)
         return r;
+    n->review = timer_new(n->loop, review_again, n);
     n->claims = claims_new(n->loop, n->worker, &n->hands, on_claim_change, n);
     n->sandboxes = sandboxes_new(n);
     if ((r = recover(n, e)) < 0 || (r = observe_new(n, &n->observe, e)) < 0)
@@ -356,6 +404,15 @@ static int start(struct node *n, struct err *e)
     return serve(n, e);
 }
 
+/* Two locks of one file in one process would exclude each other. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat sa, sb;
+
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}
+
 int node_run(const struct node_config *c, struct err *e)
 {
     struct node n = {.c = *c, .hands = HANDS_INIT, .skip_kept = true};
@@ -363,8 +420,10 @@ int node_run(const struct node_config *c, struct err *e)
     _cleanup_free_ char *plugin_dir = xasprintf("%s/plugins/%s", c->kubelet_root, c->driver);
     int r;
 
-    if ((r = take_lock(c, plugin_dir, &plugin_lock, e)) < 0 ||
-        (r = take_lock(c, c->state_dir, &state_lock, e)) < 0)
+    if ((r = take_lock(c, plugin_dir, 0750, &plugin_lock, e)) < 0)
+        return r;
+    if (!same_file(plugin_dir, c->state_dir) &&
+        (r = take_lock(c, c->state_dir, 0700, &state_lock, e)) < 0)
         return r;
     r = start(&n, e);
     if (r == 0)

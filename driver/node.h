@@ -36,6 +36,8 @@ struct node {
     bool skip_kept;     /* the API server's, from what it keeps of our slices */
     bool suspicious;    /* a record was damaged: free VFs must look untouched to be offered */
     bool stopping;
+    struct timer *review;     /* runs node_review_claims() again after a release that failed */
+    VEC(char *) pending_uids; /* of claims that are on their way into `claims` */
     struct claims *claims;
     struct pods *pods;
     struct publish *publish;
@@ -64,6 +66,9 @@ void node_dra_call(struct dra_call *call, void *data);
  */
 void node_acquire(struct node *n, const struct allocation *a, bool by_kubelet, int64_t wait_ms,
                   claim_fn *fn, void *data);
+
+/* release.c: whether a pod or a sandbox of this node still has the claim. */
+bool node_claim_in_use(struct node *n, const struct claim *c);
 
 /* release.c: releases claims without Unprepare whose pods are gone; safe to call at any time. */
 void node_review_claims(struct node *n);

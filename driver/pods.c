@@ -9,11 +9,14 @@
 #define FETCH_DELAY_MS   500
 #define FETCH_RETRY_MS   3000
 #define FETCH_TIMEOUT_MS 5000
+#define TENTATIVE_MS     60000
 
 struct pod_entry {
     struct pod pod;
     bool listed;      /* seen in the list that is under way */
     int64_t fetch_at; /* when its claims are to be fetched; 0: nothing to do */
+    /* Known by a GET only: it may have been deleted meanwhile. Until then; 0: the watch has it. */
+    int64_t tentative_until;
 };
 
 struct waiter {
@@ -82,21 +85,31 @@ bool pods_synced(const struct pods *p)
     return p->synced;
 }
 
-bool pods_need_claim(struct pods *p, const char *namespace, const char *claim, char *const *uids,
-                     size_t n_uids)
+/* A claim may be deleted and made anew under its name, or allocated anew, before its end is seen.
+ */
+static bool means_record(const struct pod_claim *c, const struct record *r)
 {
+    if (!streq(c->name, r->name))
+        return false;
+    return !c->fetched || c->problem || (c->current && record_fits(r, c->current));
+}
+
+bool pods_need_claim(struct pods *p, const struct record *r)
+{
+    int64_t now = clock_now(loop_clock(p->loop));
+
     vec_foreach (it, &p->entries) {
         const struct pod *pod = &(*it)->pod;
 
-        if (pod->finished)
+        if (pod->finished || ((*it)->tentative_until && (*it)->tentative_until < now))
             continue;
-        for (size_t i = 0; i < n_uids; i++)
-            if (streq(uids[i], pod->uid))
+        vec_foreach (uid, &r->pods)
+            if (streq(*uid, pod->uid))
                 return true;
-        if (!streq(pod->namespace, namespace))
+        if (!streq(pod->namespace, r->namespace))
             continue;
         vec_foreach (c, &pod->claims)
-            if (streq(c->name, claim))
+            if (means_record(c, r))
                 return true;
     }
     return false;
@@ -216,9 +229,13 @@ static void on_watch(const struct watch_event *ev, void *data)
         vec_foreach (en, &p->entries)
             (*en)->listed = false;
         break;
-    case WATCH_PUT:
-        (void)put(p, ev->object);
+    case WATCH_PUT: {
+        struct pod_entry *en = put(p, ev->object);
+
+        if (en)
+            en->tentative_until = 0;
         break;
+    }
     case WATCH_DELETED: {
         const char *uid = json_str_at(ev->object, "metadata.uid");
 
@@ -426,7 +443,12 @@ static void resolved_pod(const struct api_response *a, void *data)
     const char *uid = json_str_at(a->body, "metadata.uid");
 
     if (a->status == 200 && streq_null(uid, r->uid)) {
-        resolve_claims(r, put(r->pods, a->body));
+        bool known = find_entry(r->pods, uid) != NULL;
+        struct pod_entry *en = put(r->pods, a->body);
+
+        if (!known)
+            en->tentative_until = clock_now(loop_clock(r->pods->loop)) + TENTATIVE_MS;
+        resolve_claims(r, en);
         return;
     }
     /* Not there, or a mirror of a static pod, whose uid is another: it can have no claims. */

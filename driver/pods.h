@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "driver/allocation.h"
+#include "driver/record.h"
 #include "kube/api.h"
 
 struct pods;
@@ -49,9 +49,11 @@ bool pods_synced(const struct pods *p);
 
 const struct pod *pods_find(struct pods *p, const char *uid);
 
-/* Whether any pod of this node that isn't finished names the claim, or has one of these uids. */
-bool pods_need_claim(struct pods *p, const char *namespace, const char *claim, char *const *uids,
-                     size_t n_uids);
+/*
+ * Whether a pod of this node that isn't finished has the record's claim: one that it was reserved
+ * for, or that names it, as far as is known with this uid and these devices.
+ */
+bool pods_need_claim(struct pods *p, const struct record *r);
 
 /*
  * GETs a claim; fn gets the object (borrowed), or NULL and the error. What it says also serves the

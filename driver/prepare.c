@@ -2,11 +2,37 @@
 /* NodePrepareResources and NodeUnprepareResources: each claim of a call for itself. */
 #include "base/log.h"
 #include "driver/node.h"
-#include "driver/sandboxes.h"
 
 #include <errno.h>
 
 #define RELEASE_POLL_MS 50
+
+/*
+ * Claims on their way into the table: while one is fetched, or waits for its device's last holder,
+ * a second call for it must not pass by.
+ */
+static bool is_pending(const struct node *n, const char *uid)
+{
+    vec_foreach (u, &n->pending_uids)
+        if (streq(*u, uid))
+            return true;
+    return false;
+}
+
+static void add_pending(struct node *n, const char *uid)
+{
+    *VEC_PUSH(&n->pending_uids) = xstrdup(uid);
+}
+
+static void remove_pending(struct node *n, const char *uid)
+{
+    vec_foreach (u, &n->pending_uids)
+        if (streq(*u, uid)) {
+            free(*u);
+            *u = n->pending_uids.v[--n->pending_uids.n];
+            return;
+        }
+}
 
 /* One claim of one call. */
 struct prep {
@@ -15,7 +41,15 @@ struct prep {
     size_t index;
     int64_t deadline; /* for VFs to come home; one for all claims of the call */
     int64_t began_us;
+    bool pending; /* its uid is in pending_uids */
 };
+
+static void prep_free(struct prep *p, const char *uid)
+{
+    if (p->pending)
+        remove_pending(p->node, uid);
+    free(p);
+}
 
 static int64_t time_left(const struct prep *p)
 {
@@ -32,8 +66,9 @@ static void answer_error(struct prep *p, const struct err *e)
 
     log_error_err(e, p->call->prepare ? "claim not prepared" : "claim not unprepared", "claim",
                   title, "uid", ref->uid);
+    _cleanup_free_ char *uid = xstrdup(ref->uid); /* the call may end with the answer */
     dra_call_answer(p->call, p->index, &r);
-    free(p);
+    prep_free(p, uid);
 }
 
 static void answer_prepared(struct prep *p, const struct record *rec)
@@ -52,8 +87,9 @@ static void answer_prepared(struct prep *p, const struct record *rec)
     }
     log_info("claim prepared", "claim", title, "uid", rec->uid, "ms",
              clock_ms_since(p->began_us, ms));
+    _cleanup_free_ char *uid = xstrdup(rec->uid);
     dra_call_answer(p->call, p->index, &r);
-    free(p);
+    prep_free(p, uid);
 }
 
 static void acquired(struct claim *c, struct err *e, void *data)
@@ -72,6 +108,7 @@ struct acquisition {
     struct record *rec;
     int64_t deadline;
     struct timer *retry;
+    char *pending; /* uid in pending_uids, if this put it there */
     claim_fn *fn;
     void *data;
 };
@@ -80,6 +117,9 @@ static void acquisition_go_on(void *data);
 
 static void acquisition_free(struct acquisition *a)
 {
+    if (a->pending)
+        remove_pending(a->node, a->pending);
+    free(a->pending);
     timer_free(a->retry);
     record_free(a->rec);
     free(a);
@@ -102,14 +142,10 @@ static void holder_released(struct claim *c, struct err *e, void *data)
         acquisition_go_on(a);
 }
 
-/* Whether a claim that the kubelet won't unprepare has no pod left here. */
+/* Whether a claim that the kubelet won't unprepare is at its end. */
 static bool is_finished(struct node *n, const struct claim *c)
 {
-    if (c->sandbox_id && sandboxes_alive(n->sandboxes, c->sandbox_id))
-        return false;
-    return !c->rec->by_kubelet && n->pods && pods_synced(n->pods) &&
-           !pods_need_claim(n->pods, c->rec->namespace, c->rec->name, c->rec->pods.v,
-                            c->rec->pods.n);
+    return !c->rec->by_kubelet && n->pods && pods_synced(n->pods) && !node_claim_in_use(n, c);
 }
 
 static void acquisition_go_on(void *data)
@@ -130,7 +166,7 @@ static void acquisition_go_on(void *data)
             timer_set(a->retry, RELEASE_POLL_MS);
             return;
         }
-        if (!holder->busy && is_finished(n, holder)) {
+        if (!holder->busy && (holder->rec->state == RECORD_RELEASING || is_finished(n, holder))) {
             claims_release(n->claims, holder, left, holder_released, a);
             return;
         }
@@ -154,6 +190,11 @@ void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubele
     _cleanup_err_ struct err e = ERR_INIT;
     grant_vec grants = {0};
 
+    if (!by_kubelet && is_pending(n, alloc->uid)) {
+        err_set(&e, ERR_TRANSIENT, -EBUSY, "another call is setting this claim up");
+        fn(NULL, &e, data);
+        return;
+    }
     if (contract_decide(&in, alloc, &grants, &e) < 0) {
         fn(NULL, &e, data);
         return;
@@ -163,9 +204,12 @@ void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubele
         .node = n,
         .rec = record_new(alloc, &grants, n->hands.boot_id, by_kubelet),
         .deadline = clock_now(loop_clock(n->loop)) + wait_ms,
+        .pending = by_kubelet ? NULL : xstrdup(alloc->uid),
         .fn = fn,
         .data = data,
     };
+    if (a->pending)
+        add_pending(n, a->pending);
     a->retry = timer_new(n->loop, acquisition_go_on, a);
     acquisition_go_on(a);
 }
@@ -205,7 +249,14 @@ static void prepare_one(struct prep *p)
     struct claim *c = claims_find(p->node->claims, ref->uid);
     _cleanup_err_ struct err e = ERR_INIT;
 
+    if (!c && is_pending(p->node, ref->uid)) {
+        err_set(&e, ERR_TRANSIENT, -EBUSY, "another call is preparing this claim");
+        answer_error(p, &e);
+        return;
+    }
     if (!c) {
+        add_pending(p->node, ref->uid);
+        p->pending = true;
         pods_fetch_claim(p->node->pods, ref->namespace, ref->name, 8000, 2, claim_fetched, p);
         return;
     }
@@ -244,13 +295,14 @@ static void unprepare_one(struct prep *p)
     struct claim *c = claims_find(p->node->claims, p->call->claims.v[p->index].uid);
     _cleanup_err_ struct err e = ERR_INIT;
 
-    if (!c) {
+    const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
+    if (!c && !is_pending(p->node, ref->uid)) {
         released(NULL, NULL, p); /* nothing of it is left: success */
         return;
     }
-    if (c->busy) {
-        err_set(&e, ERR_TRANSIENT, -EBUSY, "claim %s/%s is still being worked on",
-                c->rec->namespace, c->rec->name);
+    if (!c || c->busy) {
+        err_set(&e, ERR_TRANSIENT, -EBUSY, "claim %s/%s is still being worked on", ref->namespace,
+                ref->name);
         answer_error(p, &e);
         return;
     }

@@ -47,6 +47,21 @@ struct record *record_new(const struct allocation *a, grant_vec *grants, const c
     return r;
 }
 
+bool record_fits(const struct record *r, const struct allocation *a)
+{
+    if (!streq(r->uid, a->uid) || r->devices.n != a->devices.n)
+        return false;
+    vec_foreach (d, &r->devices) {
+        bool there = false;
+
+        vec_foreach (other, &a->devices)
+            there |= streq(d->grant.device, other->device);
+        if (!there)
+            return false;
+    }
+    return true;
+}
+
 struct record *record_copy(const struct record *r)
 {
     json_auto_t *doc = record_json(r);

@@ -40,6 +40,8 @@ DEFINE_CLEANUP(struct record, record_free)
 /* A new record in state PREPARING; takes the grants over (the vector is empty afterwards). */
 struct record *record_new(const struct allocation *a, grant_vec *grants, const char *boot_id,
                           bool by_kubelet);
+/* Whether the record is of this allocation: the same claim, the same devices. */
+bool record_fits(const struct record *r, const struct allocation *a);
 struct record *record_copy(const struct record *r);
 
 /* "default/c", for messages. The caller frees it. */

@@ -7,18 +7,31 @@
 #include "driver/node.h"
 #include "driver/sandboxes.h"
 
+#define REVIEW_MS 10000
+
+/*
+ * By pods that name it, and by sandboxes that live on although their pod's object is gone (deleted
+ * by force).
+ */
+bool node_claim_in_use(struct node *n, const struct claim *c)
+{
+    if (pods_need_claim(n->pods, c->rec))
+        return true;
+    vec_foreach (uid, &c->rec->pods)
+        if (sandboxes_have_pod(n->sandboxes, *uid))
+            return true;
+    return c->sandbox_id && sandboxes_alive(n->sandboxes, c->sandbox_id);
+}
+
 static void released(struct claim *c, struct err *e, void *data)
 {
     struct node *n = data;
 
-    (void)n;
     if (!e)
         return;
     _cleanup_free_ char *title = record_title(c->rec);
-    if (c->waits_for_home)
-        log_warn_err(e, "claim not released yet", "claim", title, "uid", c->rec->uid);
-    else
-        log_error_err(e, "claim not released", "claim", title, "uid", c->rec->uid);
+    log_warn_err(e, "claim not released yet: tried again", "claim", title, "uid", c->rec->uid);
+    timer_set(n->review, REVIEW_MS);
 }
 
 static bool is_due(struct node *n, const struct claim *c)
@@ -28,12 +41,10 @@ static bool is_due(struct node *n, const struct claim *c)
     if (c->busy)
         return false;
     if (r->state == RECORD_RELEASING)
-        return c->waits_for_home;
+        return c->retry_release;
     if (r->by_kubelet || r->state != RECORD_PREPARED || !pods_synced(n->pods))
         return false;
-    if (pods_need_claim(n->pods, r->namespace, r->name, r->pods.v, r->pods.n))
-        return false;
-    return !c->sandbox_id || !sandboxes_alive(n->sandboxes, c->sandbox_id);
+    return !node_claim_in_use(n, c);
 }
 
 void node_review_claims(struct node *n)

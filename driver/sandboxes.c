@@ -7,17 +7,22 @@
 
 /* Two look-ups may follow one another within the runtime's 2 s. */
 #define RESOLVE_TIMEOUT_MS 800
+#define DEADLINE_MARGIN_MS 300
+#define REVIEW_MS          10000
+#define REVIEW_MAX_MS      300000
 #define CONTAINER_RUNNING  3 /* ContainerState of NRI's api.proto */
 
 struct sandbox {
     char *id, *pod_uid, *namespace, *name, *netns;
-    bool judged; /* its claims were known and their VFs are in it, or it has none */
+    bool judged;      /* its claims were known and their VFs are in it, or it has none */
+    unsigned working; /* ensures under way: no review beside them */
 };
 
 struct sandboxes {
     struct node *node;
     VEC(struct sandbox *) all;
-    unsigned reviews; /* under way */
+    struct timer *again; /* reviews what couldn't be judged once more */
+    int64_t pause_ms;    /* until then */
 };
 
 static void sandbox_free(struct sandbox *sb)
@@ -30,16 +35,33 @@ static void sandbox_free(struct sandbox *sb)
     free(sb);
 }
 
+static void review_again(void *data)
+{
+    sandboxes_review(data);
+}
+
+/* With growing pauses: a pod that can't be helped is told of, not shouted about. */
+static void review_later(struct sandboxes *s)
+{
+    if (timer_is_set(s->again))
+        return;
+    timer_set(s->again, s->pause_ms);
+    s->pause_ms = s->pause_ms * 2 > REVIEW_MAX_MS ? REVIEW_MAX_MS : s->pause_ms * 2;
+}
+
 struct sandboxes *sandboxes_new(struct node *n)
 {
     struct sandboxes *s = xnew(struct sandboxes);
 
     s->node = n;
+    s->pause_ms = REVIEW_MS;
+    s->again = timer_new(n->loop, review_again, s);
     return s;
 }
 
 void sandboxes_free(struct sandboxes *s)
 {
+    timer_free(s->again);
     vec_foreach (sb, &s->all)
         sandbox_free(*sb);
     free(s->all.v);
@@ -54,15 +76,28 @@ static struct sandbox *find(const struct sandboxes *s, const char *id)
     return NULL;
 }
 
+/*
+ * containerd 2.4.2 forgets its sandboxes for NRI when it restarts, and sends no Stop or Remove for
+ * them then (internal/nri/nri.go); that the namespace is gone says as much.
+ */
+static bool is_alive(const struct sandbox *sb)
+{
+    return !sb->netns || access(sb->netns, F_OK) == 0;
+}
+
 bool sandboxes_alive(const struct sandboxes *s, const char *sandbox_id)
 {
     const struct sandbox *sb = find(s, sandbox_id);
 
-    /*
-     * containerd 2.4.2 forgets its sandboxes for NRI when it restarts, and sends no Stop or Remove
-     * for them then (internal/nri/nri.go); that the namespace is gone says as much.
-     */
-    return sb && (!sb->netns || access(sb->netns, F_OK) == 0);
+    return sb && is_alive(sb);
+}
+
+bool sandboxes_have_pod(const struct sandboxes *s, const char *pod_uid)
+{
+    vec_foreach (sb, &s->all)
+        if (streq((*sb)->pod_uid, pod_uid) && is_alive(*sb))
+            return true;
+    return false;
 }
 
 static struct sandbox *add(struct sandboxes *s, const struct nri_pod *p)
@@ -105,7 +140,9 @@ struct ensure {
     char *sandbox_id, *pod_uid, *namespace, *name, *netns;
     VEC(char *) uids; /* of the claims */
     size_t next;
-    bool repaired;
+    bool repaired, incomplete; /* incomplete: not all of its claims could be known */
+    struct timer *deadline;    /* of an NRI call */
+    bool resolving, late;
     struct err err;
 };
 
@@ -113,6 +150,7 @@ static void ensure_next(struct ensure *en);
 
 static void ensure_free(struct ensure *en)
 {
+    timer_free(en->deadline);
     vec_foreach (u, &en->uids)
         free(*u);
     free(en->uids.v);
@@ -131,18 +169,45 @@ static void ensure_end(struct ensure *en)
     _cleanup_free_ char *pod = xasprintf("%s/%s", en->namespace, en->name);
     bool ok = en->err.code == 0;
 
-    if (sb)
-        sb->judged = ok || en->why != ON_REVIEW;
-    if (!ok)
-        log_error_err(&en->err, en->why == ON_REVIEW ? "pod runs without its VF" : "pod refused",
-                      "pod", pod, "uid", en->pod_uid, "sandbox", en->sandbox_id);
+    if (sb) {
+        sb->working -= sb->working > 0; /* made anew by a Synchronize: 0 */
+        sb->judged = ok && !en->incomplete;
+    }
+    if (sb && !sb->judged)
+        review_later(en->s);
+    if (!ok && en->why == ON_REVIEW)
+        log_error_err(&en->err, "pod runs without its VF", "pod", pod, "uid", en->pod_uid,
+                      "sandbox", en->sandbox_id);
+    else if (!ok)
+        log_error_err(&en->err, "pod refused", "pod", pod, "uid", en->pod_uid, "sandbox",
+                      en->sandbox_id);
     else if (en->repaired)
         log_warn("pod had started without its VF: repaired", "pod", pod, "uid", en->pod_uid);
     if (en->call)
         nri_reply(en->call, ok ? NULL : err_text(&en->err), NULL);
-    else
-        en->s->reviews--;
     ensure_free(en);
+}
+
+/*
+ * The runtime's time is nearly up. A refusal is retried by the kubelet; silence would close the
+ * plugin, and the runtime would go on as if we had agreed. A pod of which nothing is known yet is
+ * let go, as where the API server is away.
+ */
+static void ensure_late(void *data)
+{
+    struct ensure *en = data;
+    bool refuse = !en->resolving;
+
+    log_warn(refuse ? "a pod's VFs weren't ready within the runtime's time: refused"
+                    : "a pod's claims weren't known within the runtime's time: let go",
+             "pod", en->name, "uid", en->pod_uid);
+    nri_reply(TAKE_PTR(en->call),
+              refuse ? "sriov-dra: its VFs weren't ready within the runtime's time; tried again"
+                     : NULL,
+              NULL);
+    en->late = refuse;
+    if (!refuse)
+        en->why = ON_REVIEW;
 }
 
 /* Takes back what this sandbox got so far: a pod gets all of its VFs or isn't started. */
@@ -275,13 +340,27 @@ static void ensure_next(struct ensure *en)
         ensure_end(en);
         return;
     }
+    if (en->late) {
+        err_set(&e, ERR_TRANSIENT, -ETIMEDOUT, "not ready within the runtime's time");
+        ensure_fail(en, en->uids.v[en->next], &e);
+        return;
+    }
     const char *uid = en->uids.v[en->next++];
     struct claim *c = claims_find(n->claims, uid);
+    const struct allocation *a = allocation_of(en, uid);
+    if (c && a && !record_fits(c->rec, a)) {
+        _cleanup_free_ char *title = record_title(c->rec);
+
+        err_set(&e, ERR_TRANSIENT, -ESTALE,
+                "it was allocated anew, and its former VF isn't released yet; tried again");
+        ensure_fail(en, title, &e);
+        node_review_claims(n);
+        return;
+    }
     if (c) {
         ensure_claim(en, c);
         return;
     }
-    const struct allocation *a = allocation_of(en, uid);
     if (!a) {
         ensure_next(en); /* gone meanwhile */
         return;
@@ -313,6 +392,8 @@ static void resolved(const struct pod *p, struct err *e, void *data)
     struct ensure *en = data;
     struct node *n = en->s->node;
 
+    en->resolving = false;
+    en->incomplete = e != NULL;
     /* What we set up for this pod is known even without the API server. */
     for (struct claim *c = claims_next(n->claims, NULL); c; c = claims_next(n->claims, c))
         vec_foreach (uid, &c->rec->pods)
@@ -335,20 +416,17 @@ static void resolved(const struct pod *p, struct err *e, void *data)
          * Not refused: without an API server nothing would start here any more, the control plane's
          * own pods included. Looked at again when the pods are known.
          */
-        log_warn_err(e, "can't tell whether a pod has a claim of ours: let go", "pod", en->name,
-                     "uid", en->pod_uid);
         if (en->call)
-            nri_reply(en->call, NULL, NULL);
-        else
-            en->s->reviews--;
-        ensure_free(en);
+            log_warn_err(e, "can't tell whether a pod has a claim of ours: let go", "pod", en->name,
+                         "uid", en->pod_uid);
+        ensure_end(en);
         return;
     }
     ensure_next(en);
 }
 
 static void ensure(struct sandboxes *s, struct nri_call *call, enum occasion why,
-                   const struct sandbox *sb)
+                   struct sandbox *sb)
 {
     struct ensure *en = xnew(struct ensure);
 
@@ -363,19 +441,26 @@ static void ensure(struct sandboxes *s, struct nri_call *call, enum occasion why
         .name = xstrdup(sb->name),
         .netns = xstrdup(sb->netns),
     };
-    if (!call)
-        s->reviews++;
+    if (call) {
+        en->deadline = timer_new(s->node->loop, ensure_late, en);
+        timer_set(en->deadline, nri_request_timeout_ms(s->node->nri) - DEADLINE_MARGIN_MS);
+    }
+    en->resolving = true;
+    sb->working++;
     pods_resolve(s->node->pods, sb->namespace, sb->name, sb->pod_uid, RESOLVE_TIMEOUT_MS, resolved,
                  en);
 }
 
 void sandboxes_review(struct sandboxes *s)
 {
-    if (s->reviews || s->node->stopping)
+    if (s->node->stopping || !pods_synced(s->node->pods))
         return;
-    for (size_t i = 0; i < s->all.n; i++)
-        if (!s->all.v[i]->judged)
-            ensure(s, NULL, ON_REVIEW, s->all.v[i]);
+    for (size_t i = 0; i < s->all.n; i++) {
+        struct sandbox *sb = s->all.v[i];
+
+        if (!sb->judged && !sb->working)
+            ensure(s, NULL, ON_REVIEW, sb);
+    }
 }
 
 /* A sandbox that stops: its VFs are moved home one claim after another. */
@@ -407,6 +492,18 @@ static void stop_next(struct claim *c, struct err *e, void *data)
     free(st);
 }
 
+/* Whether the pod names a claim, as far as is known, or is one that we set up a claim for. */
+static bool may_be_ours(struct node *n, const struct nri_pod *pod)
+{
+    const struct pod *known = pods_find(n->pods, pod->uid);
+
+    for (struct claim *c = claims_next(n->claims, NULL); c; c = claims_next(n->claims, c))
+        vec_foreach (uid, &c->rec->pods)
+            if (streq(*uid, pod->uid))
+                return true;
+    return known && known->claims.n > 0;
+}
+
 static void on_event(struct nri_call *call, enum nri_event ev, const struct nri_pod *pod,
                      const struct nri_container *container, void *data)
 {
@@ -415,8 +512,8 @@ static void on_event(struct nri_call *call, enum nri_event ev, const struct nri_
     struct stop *st;
 
     (void)container;
-    if (n->stopping) {
-        nri_reply(call, "sriov-dra: the driver is stopping", NULL);
+    if (n->stopping && (ev == NRI_RUN_SANDBOX || ev == NRI_CREATE_CONTAINER)) {
+        nri_reply(call, may_be_ours(n, pod) ? "sriov-dra: the driver is stopping" : NULL, NULL);
         return;
     }
     switch (ev) {
@@ -465,11 +562,11 @@ static void on_synchronize(const nri_pod_vec *pods, const nri_container_vec *con
     vec_foreach (p, pods)
         if (is_live(p, containers))
             add(s, p)->judged = false;
+    s->pause_ms = REVIEW_MS;
     for (struct claim *c = claims_next(n->claims, NULL); c; c = claims_next(n->claims, c))
         if (!c->busy && c->sandbox_id && !sandboxes_alive(s, c->sandbox_id))
             claims_forget_place(c);
-    if (pods_synced(n->pods))
-        sandboxes_review(s);
+    sandboxes_review(s);
     node_review_claims(n);
 }
 

@@ -18,5 +18,8 @@ DEFINE_CLEANUP(struct sandboxes, sandboxes_free)
 /* Whether the runtime still has the sandbox, as far as we were told. */
 bool sandboxes_alive(const struct sandboxes *s, const char *sandbox_id);
 
+/* Whether a sandbox of this pod lives. */
+bool sandboxes_have_pod(const struct sandboxes *s, const char *pod_uid);
+
 /* Looks again at sandboxes that couldn't be judged: the pods are known now. */
 void sandboxes_review(struct sandboxes *s);

@@ -121,7 +121,8 @@ static int load_entry(const struct store *s, const char *name, struct store_cont
         *VEC_PUSH(&c->records) = rec;
         return 0;
     }
-    if (r == -EPROTONOSUPPORT || r == -EIO) {
+    /* A file that can't be read may be a good one: nothing is set aside for that. */
+    if (r != -EBADMSG && r != -EINVAL && r != -EFBIG) {
         r = err_move(e, &why);
         return err_prefix(e, r, "%s/%s", s->path, name);
     }
