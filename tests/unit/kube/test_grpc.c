@@ -363,7 +363,9 @@ static void test_end_with_open_calls(void **state)
     assert_string_equal(answered.answer, "late");
     assert_int_not_equal(open.code, 0);
     assert_int_equal(unseen.code, GRPC_STATUS_UNAVAILABLE);
-    assert_string_equal(unseen.text, "the server is ending");
+    /* on a machine so busy that it hadn't even connected: that it can't */
+    if (!strstr(unseen.text, "failed to connect"))
+        assert_string_equal(unseen.text, "the server is ending");
     assert_in_range(took, 0, 1000);
     client_done(&open);
     client_done(&answered);
