@@ -112,6 +112,7 @@ int rpc_open(const char *socket, struct rpc *ret, struct err *e)
     r.headers = curl_slist_append(r.headers, "TE: trailers");
     curl_easy_setopt(r.curl, CURLOPT_UNIX_SOCKET_PATH, socket);
     curl_easy_setopt(r.curl, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE);
+    curl_easy_setopt(r.curl, CURLOPT_FRESH_CONNECT, 1L);
     curl_easy_setopt(r.curl, CURLOPT_HTTPHEADER, r.headers);
     curl_easy_setopt(r.curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(r.curl, CURLOPT_TIMEOUT, 60L);
