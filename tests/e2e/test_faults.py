@@ -25,7 +25,9 @@ def asked(name="asked", device="0000:01:10.0"):
 
 
 def peer():
-    return claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]})
+    # a VF of its own: first come, first served would give it the one that another claim names
+    return claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]},
+                 device="0000:01:10.2")
 
 
 def test_killed_with_pods_running(lab, started):

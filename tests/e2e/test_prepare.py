@@ -28,7 +28,8 @@ def test_settings_packets_and_the_way_back(lab, started):
                      {"macAddress": MAC.upper(), "vlan": {"id": 100, "qos": 3}, "mtu": 1400},
                      {"name": "net1", "addresses": ["192.0.2.1/24", "2001:db8::1/64"],
                       "routes": [{"to": "198.51.100.0/24", "via": "192.0.2.254"}]}, device="0000:01:10.0"),
-               vlan_claim("same", 100, "192.0.2.2"), vlan_claim("other", 200, "192.0.2.3")])
+               vlan_claim("same", 100, "192.0.2.2", device="0000:01:10.2"),
+               vlan_claim("other", 200, "192.0.2.3", device="0000:01:10.4")])
     vf = Vf(node, "0000:01:10.0")
     before = vf.state()
     assert before["home"] and before["vlan"] == 0 and before["mac"] == before["admin_mac"]
@@ -62,7 +63,7 @@ def test_settings_packets_and_the_way_back(lab, started):
 
     # the next claim gets a clean VF
     lab.apply([claim("next", "vf-prepared", {"vlan": {"id": 200}}, {"name": "net1", "addresses": ["192.0.2.9/24"]},
-                     device="0000:01:10.0"), vlan_claim("peer", 200, "192.0.2.8")])
+                     device="0000:01:10.0"), vlan_claim("peer", 200, "192.0.2.8", device="0000:01:10.6")])
     lab.pod("next", ["next"])
     lab.pod("peer", ["peer"])
     lab.wait_pod("next")
