@@ -97,7 +97,9 @@ static int recover(struct node *n, struct err *e)
     /* Live claims first: what another record left unfinished must not be put back over them. */
     qsort(content.records.v, content.records.n, sizeof(*content.records.v), prepared_first);
     vec_foreach (it, &content.records) {
-        struct record *rec = TAKE_PTR(*it);
+        struct record *rec = *it;
+
+        *it = NULL; /* ours, or the table's, from here on */
         _cleanup_free_ char *title = record_title(rec);
         _cleanup_err_ struct err why = ERR_INIT;
         bool gone, away;

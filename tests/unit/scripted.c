@@ -217,7 +217,8 @@ size_t scripted_load(const char *path, struct nl_msg **ret, size_t max)
 
     assert_ok(file_read(AT_FDCWD, path, 1 << 24, &text, &len, &e), &e);
     int rem = (int)len;
-    for (struct nlmsghdr *h = (void *)text; n < max && nlx_msg_ok(h, rem); h = nlmsg_next(h, &rem)) {
+    for (struct nlmsghdr *h = (void *)text; n < max && nlx_msg_ok(h, rem);
+         h = nlmsg_next(h, &rem)) {
         ret[n] = nlmsg_convert(h);
         assert_non_null(ret[n++]);
     }
