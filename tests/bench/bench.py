@@ -113,7 +113,7 @@ class Bench:
         names = []
         for n, published in enumerate(self.lab.slices()):
             spec = {**published["spec"], "driver": FLOOR_DRIVER}
-            document = {"apiVersion": published["apiVersion"], "kind": "ResourceSlice",
+            document = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
                         "metadata": {"generateName": "floor-"}, "spec": spec}
             (self.node.share / f"bench-slice-{n}.json").write_text(json.dumps(document), encoding="utf-8")
             names.append(f"/host/bench-slice-{n}.json")

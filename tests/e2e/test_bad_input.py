@@ -89,7 +89,7 @@ def test_name_taken_in_the_pod(lab, started):
     before = vf.state()
     lab.apply(claim("eth0", "vf-prepared", None, {"name": "eth0"}, device=DEVICE))
     lab.pod("eth0", ["eth0"])
-    lab.wait_event("eth0", r"eth0.*(exists|taken)")
+    lab.wait_event("eth0", "an interface eth0 already")
     lab.delete("pod", "eth0")
     wait_state(vf, before)
 
