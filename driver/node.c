@@ -95,7 +95,8 @@ static int recover(struct node *n, struct err *e)
                   "file", b->file, "why", b->why);
     n->suspicious = content.bad.n > 0;
     /* Live claims first: what another record left unfinished must not be put back over them. */
-    qsort(content.records.v, content.records.n, sizeof(*content.records.v), prepared_first);
+    if (content.records.n)
+        qsort(content.records.v, content.records.n, sizeof(*content.records.v), prepared_first);
     vec_foreach (it, &content.records) {
         struct record *rec = *it;
 
