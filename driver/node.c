@@ -99,8 +99,6 @@ static int recover(struct node *n, struct err *e)
         qsort(content.records.v, content.records.n, sizeof(*content.records.v), prepared_first);
     vec_foreach (it, &content.records) {
         struct record *rec = *it;
-
-        *it = NULL; /* ours, or the table's, from here on */
         _cleanup_free_ char *title = record_title(rec);
         _cleanup_err_ struct err why = ERR_INIT;
         bool gone, away;
@@ -123,6 +121,7 @@ static int recover(struct node *n, struct err *e)
             c->retry_release = true;
         }
     }
+    content.records.n = 0; /* all are the table's now, or freed */
     store_content_done(&content);
     return 0;
 }
