@@ -123,8 +123,8 @@ def test_sandbox_killed_under_a_live_pod(lab, started):
     wait_ping(lab, "asked", "192.0.2.2")
     prepared = rpcs(started)
     mark = started.log_mark()
-    node.run("id=$(crictl -r unix:///run/containerd/containerd.sock pods --name asked -q) && "
-             "crictl -r unix:///run/containerd/containerd.sock stopp $id")
+    node.run("id=$(crictl -t 60s -r unix:///run/containerd/containerd.sock pods --name asked -q) && "
+             "crictl -t 60s -r unix:///run/containerd/containerd.sock stopp $id")
     started.wait_log(r"VFs moved into pod.*asked", 90, mark)
     wait_for(lambda: lab.get("pod", "asked")["status"]["containerStatuses"][0]["restartCount"] >= 1, 60,
              "the container is started again")
