@@ -63,7 +63,8 @@ typedef VEC(struct claim_attachment) attachment_vec;
 void attachment_vec_done(attachment_vec *v);
 
 /*
- * Moves the claim's VFs into the namespace at `netns_path`; all or none. A VF that came home from
+ * Moves the claim's VFs into the namespace at `netns_path`; all, or what this attempt
+ * moved comes home again and what was there before stays. A VF that came home from
  * an earlier sandbox of the pod gets its settings again where they aren't in force any more.
  * Repeating it completes what is missing.
  */

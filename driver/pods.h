@@ -30,7 +30,7 @@ struct pod {
 
 struct pods_config {
     const char *node, *driver;
-    /* The pod came, changed, finished (pod->finished) or went (`gone`); or its claims are known. */
+    /* The pod came, changed, finished (pod->finished) or went (`gone`). */
     void (*changed)(const struct pod *p, bool gone, void *data);
     /* The list is complete (again). */
     void (*synced)(void *data);
