@@ -135,6 +135,24 @@ static int read_results(const json_t *allocation, const char *driver, struct all
     return 0;
 }
 
+/* What this driver wrote, in this or an earlier run. */
+static void read_told(const json_t *claim, const char *driver, struct allocation *a)
+{
+    json_t *list = json_at(claim, "status.devices"), *v;
+    size_t n;
+
+    json_array_foreach (list, n, v) {
+        const char *of = json_str_at(v, "driver"), *pool = json_str_at(v, "pool"),
+                   *device = json_str_at(v, "device"), *share = json_str_at(v, "shareID");
+
+        vec_foreach (d, &a->devices)
+            d->told |= streq_null(of, driver) && streq_null(pool, d->pool) &&
+                       streq_null(device, d->device) &&
+                       streq(share ? share : "", d->share_id ? d->share_id : "") &&
+                       json_is_object(json_object_get(v, "networkData"));
+    }
+}
+
 /* As k8s.io/dynamic-resource-allocation/resourceclaim.ConfigForResult() has it. */
 static bool config_covers(const json_t *requests, const struct allocated_device *d)
 {
@@ -228,6 +246,7 @@ static int read_claim(const json_t *claim, const char *driver, const char *uid,
                        a->name);
     if ((r = read_results(allocation, driver, a, e)) < 0)
         return err_prefix(e, r, "claim %s/%s", a->namespace, a->name);
+    read_told(claim, driver, a);
     if ((r = read_config(allocation, driver, FROM_CLASS, a, e)) < 0)
         return r;
     return read_config(allocation, driver, FROM_CLAIM, a, e);

@@ -19,6 +19,7 @@ struct allocated_device {
     char *share_id; /* NULL: none */
     bool admin_access;
     bool skip_prepare, skip_unprepare; /* the list copied at allocation */
+    bool told;                         /* status.devices has it, with its network */
     struct vf_request asked;           /* class, then claim configuration */
 };
 

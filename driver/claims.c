@@ -130,6 +130,14 @@ static void set_place(struct claim *c, const char *sandbox_id, const char *pod_u
     c->netns = xstrdup(netns);
 }
 
+void claims_add_pod(struct claim *c, const char *pod_uid)
+{
+    vec_foreach (uid, &c->rec->pods)
+        if (streq(*uid, pod_uid))
+            return;
+    *VEC_PUSH(&c->rec->pods) = xstrdup(pod_uid);
+}
+
 void claims_forget_place(struct claim *c)
 {
     set_place(c, NULL, NULL, NULL);

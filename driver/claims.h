@@ -14,6 +14,7 @@ struct claim {
     char *sandbox_id;   /* where its VFs are now, NULL: at home as far as we know */
     char *pod_uid;      /* with sandbox_id */
     char *netns;        /* with sandbox_id */
+    bool told;          /* its status has its VFs, or a write of that is on its way */
     bool retry_release; /* a release that failed: repeated when hardware changes, and by time */
 };
 
@@ -61,5 +62,7 @@ void claims_detach(struct claims *cs, struct claim *c, claim_fn *fn, void *data)
 /* Whether they are in that sandbox already; if so, remembers where they are. */
 void claims_check(struct claims *cs, struct claim *c, const char *sandbox_id, const char *pod_uid,
                   const char *netns, claim_fn *fn, void *data);
+/* Remembers, until the driver ends, that this pod uses the claim too. */
+void claims_add_pod(struct claim *c, const char *pod_uid);
 /* Forgets where they are: the sandbox is gone. */
 void claims_forget_place(struct claim *c);

@@ -256,7 +256,12 @@ int claim_acquire(struct hands *h, struct record *rec, bool *ret_away, struct er
         r = vf_apply(&h->hw, &d->original, &d->grant.settings, d->grant.may_raise_pf, &after, e);
         if (r < 0)
             return roll_back(h, rec, i + 1, e);
-        d->original.admin_marked |= after.had_mark;
+        if (!after.had_mark || d->original.admin_marked)
+            continue;
+        /* Found on the way, and rarely: a crash from now on must not lose it. */
+        d->original.admin_marked = true;
+        if ((r = store_save(&h->store, rec, e)) < 0)
+            return roll_back(h, rec, i + 1, e);
     }
     if (rec->by_kubelet) {
         r = write_cdi(h, rec, e);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "driver/observe.h"
 #include "driver/sandboxes.h"
+#include "driver/status.h"
 #include "kube/watch.h"
 
 #include <errno.h>
@@ -331,7 +332,9 @@ static int serve(struct node *n, struct err *e)
 
 static void node_done(struct node *n)
 {
-    /* from the outside in: first nobody can call any more */
+    /* from the outside in: first nobody can call any more; who still waits is answered before */
+    if (n->pods)
+        pods_stop(n->pods);
     if (n->nri)
         nri_free(n->nri);
     if (n->dra)
@@ -346,6 +349,8 @@ static void node_done(struct node *n)
         pods_free(n->pods);
     if (n->node_watch)
         watch_free(n->node_watch);
+    if (n->statuses)
+        statuses_free(n->statuses);
     if (n->api)
         api_free(n->api);
     if (n->sandboxes)
@@ -396,6 +401,7 @@ static int start(struct node *n, struct err *e)
     n->review = timer_new(n->loop, review_again, n);
     n->claims = claims_new(n->loop, n->worker, &n->hands, on_claim_change, n);
     n->sandboxes = sandboxes_new(n);
+    n->statuses = statuses_new(n);
     if ((r = recover(n, e)) < 0 || (r = observe_new(n, &n->observe, e)) < 0)
         return r;
     r = api_new(n->loop,

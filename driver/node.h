@@ -15,6 +15,7 @@
 
 struct observe;
 struct sandboxes;
+struct statuses;
 
 struct node_config {
     const char *name, *driver, *kubeconfig, *pools_file, *kubelet_root, *cdi_dir, *nri_socket,
@@ -43,6 +44,7 @@ struct node {
     struct publish *publish;
     struct observe *observe;
     struct sandboxes *sandboxes;
+    struct statuses *statuses;
     struct dra *dra;
     struct nri *nri;
 };
@@ -72,6 +74,3 @@ bool node_claim_in_use(struct node *n, const struct claim *c);
 
 /* release.c: releases claims without Unprepare whose pods are gone; safe to call at any time. */
 void node_review_claims(struct node *n);
-
-/* status.c: writes status.devices of a claim after its VFs were attached. */
-void node_write_status(struct node *n, const struct record *rec, const attachment_vec *v);

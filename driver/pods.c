@@ -2,14 +2,16 @@
 #include "driver/pods.h"
 
 #include "base/log.h"
+#include "driver/fetch.h"
 #include "kube/watch.h"
 
 #include <errno.h>
 
-#define FETCH_DELAY_MS   500
 #define FETCH_RETRY_MS   3000
 #define FETCH_TIMEOUT_MS 5000
+#define FETCH_RETRIES    2
 #define TENTATIVE_MS     60000
+#define FRESH_MS         10000
 
 struct pod_entry {
     struct pod pod;
@@ -17,19 +19,6 @@ struct pod_entry {
     int64_t fetch_at; /* when its claims are to be fetched; 0: nothing to do */
     /* Known by a GET only: it may have been deleted meanwhile. Until then; 0: the watch has it. */
     int64_t tentative_until;
-};
-
-struct waiter {
-    pods_claim_fn *fn;
-    void *data;
-};
-
-/* One GET of a claim that is under way. */
-struct fetch {
-    struct pods *pods;
-    char *namespace, *name;
-    struct api_call *call;
-    VEC(struct waiter) waiters;
 };
 
 struct pods {
@@ -40,8 +29,9 @@ struct pods {
     struct watch *watch;
     struct timer *timer;
     bool synced, stopped;
+    struct fetches *fetches;
+    VEC(struct resolve *) lookups; /* whose pod is being asked for */
     VEC(struct pod_entry *) entries;
-    VEC(struct fetch *) fetches;
 };
 
 static void claim_done(struct pod_claim *c)
@@ -201,7 +191,7 @@ static struct pod_entry *put(struct pods *p, const json_t *o)
     if (take_names(&en->pod, names)) {
         news = true;
         if (!en->fetch_at)
-            en->fetch_at = clock_now(loop_clock(p->loop)) + FETCH_DELAY_MS;
+            en->fetch_at = clock_now(loop_clock(p->loop));
         arm(p);
     }
     if (finished)
@@ -260,8 +250,10 @@ static void on_watch(const struct watch_event *ev, void *data)
 }
 
 /* Hands what a claim says to the pods that name it. `o` NULL: it doesn't exist. */
-static void note_claim(struct pods *p, const char *namespace, const char *name, const json_t *o)
+static void on_seen(const char *namespace, const char *name, const json_t *o, void *data)
 {
+    struct pods *p = data;
+
     vec_foreach (it, &p->entries) {
         struct pod *pod = &(*it)->pod;
 
@@ -279,6 +271,7 @@ static void note_claim(struct pods *p, const char *namespace, const char *name, 
             }
             free(TAKE_PTR(c->problem));
             c->fetched = true;
+            c->fresh_until = clock_now(loop_clock(p->loop)) + FRESH_MS;
             if (!o)
                 continue;
             int r = allocation_read(o, p->driver, NULL, &a, &e);
@@ -290,73 +283,46 @@ static void note_claim(struct pods *p, const char *namespace, const char *name, 
     }
 }
 
-static void fetch_free(struct fetch *f)
+/* Each pod that the claim is reserved for is one that we see alive: while it is, the allocation
+ * can't change. */
+static bool is_reserved_for_ours(struct pods *p, const struct allocation *a)
 {
-    free(f->waiters.v);
-    free(f->namespace);
-    free(f->name);
-    free(f);
-}
+    vec_foreach (uid, &a->pods) {
+        const struct pod_entry *en = find_entry(p, *uid);
 
-/* Answers all who wait, with the claim or a copy of the error. */
-static void fetch_end(struct fetch *f, const json_t *claim, const struct err *why)
-{
-    struct pods *p = f->pods;
-
-    vec_foreach (it, &p->fetches)
-        if (*it == f) {
-            *it = p->fetches.v[--p->fetches.n];
-            break;
-        }
-    vec_foreach (w, &f->waiters) {
-        _cleanup_err_ struct err e = ERR_INIT;
-
-        if (!claim)
-            err_set(&e, why->kind, why->code, "%s", err_text(why));
-        w->fn(claim, claim ? NULL : &e, w->data);
+        if (!en || en->pod.finished || en->tentative_until)
+            return false;
     }
-    fetch_free(f);
+    return a->pods.n > 0;
 }
 
-static void fetched(const struct api_response *r, void *data)
+const struct allocation *pods_take_fresh(struct pods *p, const char *namespace, const char *name,
+                                         const char *uid)
 {
-    struct fetch *f = data;
-    _cleanup_err_ struct err e = ERR_INIT;
-    const json_t *claim = r->status == 200 ? r->body : NULL;
+    int64_t now = clock_now(loop_clock(p->loop));
+    const struct allocation *found = NULL;
 
-    if (claim || r->status == 404)
-        note_claim(f->pods, f->namespace, f->name, claim);
-    if (r->status == 404)
-        err_set(&e, ERR_PERMANENT, -ENOENT, "claim %s/%s isn't known to the API server",
-                f->namespace, f->name);
-    else if (!claim)
-        err_set(&e, ERR_TRANSIENT, r->err.code ? r->err.code : -EIO, "%s", err_text(&r->err));
-    fetch_end(f, claim, &e);
+    vec_foreach (it, &p->entries) {
+        struct pod *pod = &(*it)->pod;
+
+        if (!streq(pod->namespace, namespace))
+            continue;
+        vec_foreach (c, &pod->claims) {
+            if (!streq(c->name, name))
+                continue;
+            if (c->current && c->fresh_until > now && streq(c->current->uid, uid) &&
+                is_reserved_for_ours(p, c->current))
+                found = c->current;
+            c->fresh_until = 0;
+        }
+    }
+    return found;
 }
 
 void pods_fetch_claim(struct pods *p, const char *namespace, const char *name, int timeout_ms,
-                      int retries, pods_claim_fn *fn, void *data)
+                      int retries, fetch_fn *fn, void *data)
 {
-    vec_foreach (it, &p->fetches)
-        if (streq((*it)->namespace, namespace) && streq((*it)->name, name)) {
-            *VEC_PUSH(&(*it)->waiters) = (struct waiter){fn, data};
-            return;
-        }
-    struct fetch *f = xnew(struct fetch);
-    _cleanup_free_ char *ns = api_escape(namespace), *n = api_escape(name);
-    _cleanup_free_ char *path =
-        xasprintf("/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s", ns, n);
-
-    f->pods = p;
-    f->namespace = xstrdup(namespace);
-    f->name = xstrdup(name);
-    *VEC_PUSH(&f->waiters) = (struct waiter){fn, data};
-    *VEC_PUSH(&p->fetches) = f;
-    f->call =
-        api_send(p->api,
-                 &(struct api_request){
-                     .method = "GET", .path = path, .retries = retries, .timeout_ms = timeout_ms},
-                 fetched, f);
+    fetch_claim(p->fetches, namespace, name, timeout_ms, retries, fn, data);
 }
 
 /* A claim that was fetched because its pod was seen. */
@@ -384,7 +350,8 @@ static void fetch_due(void *data)
             if (c->fetched)
                 continue;
             open = true;
-            pods_fetch_claim(p, en->pod.namespace, c->name, FETCH_TIMEOUT_MS, 0, fetched_early, p);
+            pods_fetch_claim(p, en->pod.namespace, c->name, FETCH_TIMEOUT_MS, FETCH_RETRIES,
+                             fetched_early, p);
         }
         en->fetch_at = open ? now + FETCH_RETRY_MS : 0;
     }
@@ -396,7 +363,8 @@ struct resolve {
     struct pods *pods;
     char *namespace, *name, *uid;
     int timeout_ms;
-    unsigned open;
+    struct api_call *call; /* for the pod */
+    unsigned open;         /* claims that are being asked for */
     struct err err;
     pods_pod_fn *fn;
     void *data;
@@ -437,11 +405,24 @@ static void resolve_claims(struct resolve *r, struct pod_entry *en)
         resolve_end(r);
 }
 
+static void drop_lookup(struct resolve *r)
+{
+    struct pods *p = r->pods;
+
+    r->call = NULL;
+    vec_foreach (it, &p->lookups)
+        if (*it == r) {
+            *it = p->lookups.v[--p->lookups.n];
+            return;
+        }
+}
+
 static void resolved_pod(const struct api_response *a, void *data)
 {
     struct resolve *r = data;
     const char *uid = json_str_at(a->body, "metadata.uid");
 
+    drop_lookup(r);
     if (a->status == 200 && streq_null(uid, r->uid)) {
         bool known = find_entry(r->pods, uid) != NULL;
         struct pod_entry *en = put(r->pods, a->body);
@@ -479,9 +460,10 @@ void pods_resolve(struct pods *p, const char *namespace, const char *name, const
     _cleanup_free_ char *ns = api_escape(namespace), *n = api_escape(name);
     _cleanup_free_ char *path = xasprintf("/api/v1/namespaces/%s/pods/%s", ns, n);
 
-    (void)api_send(p->api,
-                   &(struct api_request){.method = "GET", .path = path, .timeout_ms = timeout_ms},
-                   resolved_pod, r);
+    *VEC_PUSH(&p->lookups) = r;
+    r->call = api_send(
+        p->api, &(struct api_request){.method = "GET", .path = path, .timeout_ms = timeout_ms},
+        resolved_pod, r);
 }
 
 struct pods *pods_new(struct loop *l, struct api *a, const struct pods_config *c)
@@ -493,36 +475,35 @@ struct pods *pods_new(struct loop *l, struct api *a, const struct pods_config *c
     *p = (struct pods){.loop = l, .api = a, .c = *c, .driver = xstrdup(c->driver)};
     p->c.node = p->c.driver = NULL;
     p->timer = timer_new(l, fetch_due, p);
+    p->fetches = fetches_new(a, on_seen, p);
     p->watch = watch_new(a, "/api/v1/pods", query, on_watch, p);
     return p;
 }
 
 void pods_stop(struct pods *p)
 {
-    _cleanup_err_ struct err e = ERR_INIT;
-
     p->stopped = true;
     timer_cancel(p->timer);
-    err_set(&e, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
-    while (p->fetches.n) {
-        struct fetch *f = p->fetches.v[0];
+    for (size_t n = p->lookups.n; n > 0; n--) {
+        struct resolve *r = p->lookups.v[0];
 
-        api_cancel(TAKE_PTR(f->call));
-        fetch_end(f, NULL, &e);
+        api_cancel(r->call);
+        drop_lookup(r);
+        err_set(&r->err, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
+        resolve_end(r);
     }
+    fetches_stop(p->fetches);
 }
 
 void pods_free(struct pods *p)
 {
+    pods_stop(p); /* whoever still waits is answered, and frees what is theirs */
     watch_free(p->watch);
     timer_free(p->timer);
-    vec_foreach (f, &p->fetches) {
-        api_cancel((*f)->call);
-        fetch_free(*f);
-    }
+    fetches_free(p->fetches);
     vec_foreach (en, &p->entries)
         entry_free(*en);
-    free(p->fetches.v);
+    free(p->lookups.v);
     free(p->entries.v);
     free(p->driver);
     free(p);

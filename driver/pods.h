@@ -4,11 +4,12 @@
  * driver that the kubelet doesn't call finds its claims so. All claims of a cluster are never
  * watched by every node.
  *
- * A claim is fetched by whoever needs it first: Prepare at once, a sandbox at once, else half a
- * second after its pod was seen, which is before its sandbox starts; so it costs one GET.
+ * A pod's claims are fetched as soon as the pod is seen, which is before its sandbox starts. The
+ * same GET serves Prepare, so a claim costs one.
  */
 #pragma once
 
+#include "driver/fetch.h"
 #include "driver/record.h"
 #include "kube/api.h"
 
@@ -17,6 +18,7 @@ struct pods;
 struct pod_claim {
     char *name; /* of the ResourceClaim, in the pod's namespace */
     bool fetched;
+    int64_t fresh_until;        /* for pods_take_fresh(); 0: taken */
     struct allocation *current; /* NULL: not fetched, gone, or not allocated */
     char *problem;              /* our configuration in it is invalid: why; `current` is NULL */
 };
@@ -55,13 +57,20 @@ const struct pod *pods_find(struct pods *p, const char *uid);
  */
 bool pods_need_claim(struct pods *p, const struct record *r);
 
-/*
- * GETs a claim; fn gets the object (borrowed), or NULL and the error. What it says also serves the
- * pods that name the claim.
- */
-typedef void pods_claim_fn(const json_t *claim, struct err *e, void *data);
+/* fetch_claim(). What the claim says also serves the pods that name it. */
 void pods_fetch_claim(struct pods *p, const char *namespace, const char *name, int timeout_ms,
-                      int retries, pods_claim_fn *fn, void *data);
+                      int retries, fetch_fn *fn, void *data);
+
+/*
+ * What a claim said, read less than 10 s ago because its pod came to this node, where that can
+ * stand for another GET; else NULL. An allocation can't change while the claim is reserved for
+ * anybody, so it stands while all pods that it was reserved for are seen here and not finished.
+ * That our watch lags behind the kubelet's by a pod's deletion and its claim's new allocation is
+ * not excluded by that, hence the 10 s, and only one use of each reading. Borrowed until the next
+ * event.
+ */
+const struct allocation *pods_take_fresh(struct pods *p, const char *namespace, const char *name,
+                                         const char *uid);
 
 /*
  * Makes sure that a pod, and all claims that it names, are known: fetched now where they aren't. fn

@@ -214,12 +214,25 @@ void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubele
     acquisition_go_on(a);
 }
 
+static void prepare_allocation(struct prep *p, const struct allocation *a)
+{
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    if (a->devices.n) {
+        node_acquire(p->node, a, true, time_left(p), acquired, p);
+        return;
+    }
+    err_set(&e, ERR_PERMANENT, -ENODEV, "claim %s/%s has no device of driver %s", a->namespace,
+            a->name, p->node->c.driver);
+    answer_error(p, &e);
+}
+
 static void claim_fetched(const json_t *claim, struct err *e, void *data)
 {
     struct prep *p = data;
     const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
+    _cleanup_(allocation_done) struct allocation a = {0};
     _cleanup_err_ struct err own = ERR_INIT;
-    struct allocation a = {0};
 
     if (!claim) {
         answer_error(p, e);
@@ -229,18 +242,13 @@ static void claim_fetched(const json_t *claim, struct err *e, void *data)
         answer_error(p, &own);
         return;
     }
-    /* While the claim was fetched another call may have begun with it. */
+    /* While the claim was fetched a sandbox may have begun with it. */
     if (claims_find(p->node->claims, ref->uid)) {
         err_set(&own, ERR_TRANSIENT, -EBUSY, "another call is preparing this claim");
         answer_error(p, &own);
-    } else if (a.devices.n == 0) {
-        err_set(&own, ERR_PERMANENT, -ENODEV, "claim %s/%s has no device of driver %s", a.namespace,
-                a.name, p->node->c.driver);
-        answer_error(p, &own);
-    } else {
-        node_acquire(p->node, &a, true, time_left(p), acquired, p);
+        return;
     }
-    allocation_done(&a);
+    prepare_allocation(p, &a);
 }
 
 static void prepare_one(struct prep *p)
@@ -255,9 +263,15 @@ static void prepare_one(struct prep *p)
         return;
     }
     if (!c) {
+        const struct allocation *known =
+            pods_take_fresh(p->node->pods, ref->namespace, ref->name, ref->uid);
+
         add_pending(p->node, ref->uid);
         p->pending = true;
-        pods_fetch_claim(p->node->pods, ref->namespace, ref->name, 8000, 2, claim_fetched, p);
+        if (known)
+            prepare_allocation(p, known);
+        else
+            pods_fetch_claim(p->node->pods, ref->namespace, ref->name, 8000, 2, claim_fetched, p);
         return;
     }
     if (c->busy || c->rec->state != RECORD_PREPARED) {

@@ -1,9 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.devices of a claim: what its VFs look like in the pod (KEP-4817). */
+#include "driver/status.h"
+
 #include "base/log.h"
 #include "driver/node.h"
 
-#define IPS_MAX 16 /* k8s.io/api/resource/v1: networkData.ips */
+#include <errno.h>
+
+#define IPS_MAX  16 /* k8s.io/api/resource/v1: networkData.ips */
+#define RETRIES  5
+#define PAUSE_MS 30000
+
+/* What one claim's status is to be. */
+struct write {
+    struct statuses *all;
+    char *uid, *title, *path;
+    json_t *next;          /* not sent yet; NULL: nothing is waiting */
+    json_t *sent;          /* with call */
+    struct api_call *call; /* NULL: none under way */
+};
+
+struct statuses {
+    struct node *node;
+    struct timer *again;
+    VEC(struct write *) writes;
+};
 
 static json_t *condition(void)
 {
@@ -70,11 +90,50 @@ static json_t *document(const struct node *n, const struct record *rec, const at
     return doc;
 }
 
+static void write_free(struct write *w)
+{
+    api_cancel(w->call);
+    json_decref(w->next);
+    json_decref(w->sent);
+    free(w->uid);
+    free(w->title);
+    free(w->path);
+    free(w);
+}
+
+static void drop(struct write *w)
+{
+    struct statuses *s = w->all;
+
+    vec_foreach (it, &s->writes)
+        if (*it == w) {
+            *it = s->writes.v[--s->writes.n];
+            break;
+        }
+    write_free(w);
+}
+
+static void send_next(struct write *w);
+
 static void written(const struct api_response *r, void *data)
 {
-    (void)data;
+    struct write *w = data;
+
+    w->call = NULL;
+    if (r->err.code < 0 && r->err.kind == ERR_TRANSIENT) {
+        log_warn_err(&r->err, "claim status not written yet: tried again", "claim", w->title, "uid",
+                     w->uid);
+        if (!w->next)
+            w->next = TAKE_PTR(w->sent);
+        timer_set(w->all->again, PAUSE_MS);
+        return;
+    }
     if (r->err.code < 0)
-        log_warn_err(&r->err, "claim status not written");
+        log_warn_err(&r->err, "claim status not written", "claim", w->title, "uid", w->uid);
+    if (w->next)
+        send_next(w);
+    else
+        drop(w);
 }
 
 /*
@@ -82,23 +141,83 @@ static void written(const struct api_response *r, void *data)
  * is refused (skipNodeOperations can't be changed once set), and it would undo other drivers'
  * entries.
  */
-void node_write_status(struct node *n, const struct record *rec, const attachment_vec *v)
+static void send_next(struct write *w)
 {
-    json_auto_t *doc = document(n, rec, v);
-    _cleanup_free_ char *ns = api_escape(rec->namespace), *name = api_escape(rec->name),
-                        *manager = api_escape(n->c.driver);
-    _cleanup_free_ char *path =
-        xasprintf("/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s/status"
-                  "?fieldManager=%s&force=true",
-                  ns, name, manager);
+    json_decref(w->sent);
+    w->sent = TAKE_PTR(w->next);
+    w->call = api_send(w->all->node->api,
+                       &(struct api_request){
+                           .method = "PATCH",
+                           .path = w->path,
+                           .body = w->sent,
+                           .content_type = "application/apply-patch+yaml",
+                           .retries = RETRIES,
+                       },
+                       written, w);
+}
 
-    (void)api_send(n->api,
-                   &(struct api_request){
-                       .method = "PATCH",
-                       .path = path,
-                       .body = doc,
-                       .content_type = "application/apply-patch+yaml",
-                       .retries = 5,
-                   },
-                   written, NULL);
+static void send_waiting(void *data)
+{
+    struct statuses *s = data;
+
+    for (size_t i = s->writes.n; i-- > 0;) {
+        struct write *w = s->writes.v[i];
+
+        if (w->call)
+            continue;
+        if (claims_find(s->node->claims, w->uid))
+            send_next(w);
+        else
+            drop(w); /* released meanwhile */
+    }
+}
+
+struct statuses *statuses_new(struct node *n)
+{
+    struct statuses *s = xnew(struct statuses);
+
+    s->node = n;
+    s->again = timer_new(n->loop, send_waiting, s);
+    return s;
+}
+
+void statuses_free(struct statuses *s)
+{
+    vec_foreach (w, &s->writes)
+        write_free(*w);
+    free(s->writes.v);
+    timer_free(s->again);
+    free(s);
+}
+
+static struct write *find_or_add(struct statuses *s, const struct record *rec)
+{
+    _cleanup_free_ char *ns = api_escape(rec->namespace), *name = api_escape(rec->name),
+                        *manager = api_escape(s->node->c.driver);
+
+    vec_foreach (it, &s->writes)
+        if (streq((*it)->uid, rec->uid))
+            return *it;
+    struct write *w = xnew(struct write);
+
+    *w = (struct write){
+        .all = s,
+        .uid = xstrdup(rec->uid),
+        .title = record_title(rec),
+        .path = xasprintf("/apis/resource.k8s.io/v1/namespaces/%s/resourceclaims/%s/status"
+                          "?fieldManager=%s&force=true",
+                          ns, name, manager),
+    };
+    *VEC_PUSH(&s->writes) = w;
+    return w;
+}
+
+void status_write(struct statuses *s, const struct record *rec, const attachment_vec *v)
+{
+    struct write *w = find_or_add(s, rec);
+
+    json_decref(w->next);
+    w->next = document(s->node, rec, v);
+    if (!w->call)
+        send_next(w);
 }

@@ -6,11 +6,13 @@ a driver in node1 that isn't started yet.
 A lab starts with the first test that wants it. Tests are sorted so that those
 of one setting come together, and one lab is up at a time.
 """
+import re
+import shutil
 import signal
 
 import pytest
 
-from lab import Driver, Lab, LabError
+from lab import BUILD, Driver, Lab, LabError
 
 
 def pytest_addoption(parser):
@@ -111,6 +113,16 @@ def driver(drivers):
     return drivers()
 
 
+def save_logs(test, lab):
+    """A copy of all logs as they are now: the next lab starts with new ones."""
+    to = BUILD / "logs" / "e2e" / re.sub(r"[^\w.-]+", "-", test)
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(lab.dir / "log", to / "log")
+    for name in lab.nodes:
+        shutil.copytree(lab.dir / name / "log", to / name)
+    return to
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
@@ -121,4 +133,4 @@ def pytest_runtest_makereport(item, call):
             report.sections.append((f"{driver.name}'s log, {driver.log_path}", driver.tail(40)))
         under_test = getattr(item, "lab_under_test", None)
         if under_test is not None:
-            report.sections.append(("lab", f"logs: {under_test.dir}/log {under_test.dir}/node*/log"))
+            report.sections.append(("lab", f"logs: {save_logs(item.name, under_test)}"))

@@ -9,7 +9,7 @@ import pytest
 from conftest import make_machine
 import kubelet
 from kubelet import V1, V1BETA1
-from node import claim, config, DRIVER, pool, pools, result, wait_for
+from node import claim, config, DRIVER, NODE, pool, pools, result, wait_for
 
 VF = "0000-01-10-0"  # of pool "prepare"
 SKIP_VF = "0000-02-10-0"  # of pool "skip", which has VLAN 100
@@ -237,3 +237,46 @@ def test_two_calls_for_one_claim(machine):
         answers = {call.result(timeout=20).claims["u"].error for call in calls}
     assert answers == {UNREAD, "another call is preparing this claim"}
     assert (machine.touched(), machine.api.count("resourceclaims/c")) == (before, asked + 1)
+
+
+def pod(name, uid, claim_name, phase="Pending"):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": name, "uid": uid},
+            "spec": {"nodeName": NODE, "resourceClaims": [{"name": "vf", "resourceClaimName": claim_name}]},
+            "status": {"phase": phase}}
+
+
+def reserved(*uids):
+    return {"reservedFor": [{"resource": "pods", "name": uid, "uid": uid} for uid in uids]}
+
+
+def test_what_was_read_for_its_pod_serves_prepare(machine, prepare):
+    """One GET a claim; but each reading serves one Prepare only."""
+    machine.api.put("resourceclaims", claim("early", "u-early", result(VF), **reserved("p-early")))
+    machine.api.put("pods", pod("early", "p-early", "early"))
+    wait_for("a GET for the pod", lambda: machine.api.count("resourceclaims/early") == 1)
+    assert prepare(("early", "u-early")) == {"u-early": UNREAD}
+    assert machine.api.count("resourceclaims/early") == 1
+    assert prepare(("early", "u-early")) == {"u-early": UNREAD}
+    assert machine.api.count("resourceclaims/early") == 2
+    machine.api.delete("pods", "early", "default")
+
+
+@pytest.mark.parametrize("why, change, consumers, asked", [
+    ("another pod may have it by now", {}, ("p-stale", "p-unseen"), "u-stale"),
+    ("it is reserved for nobody, so it may be allocated anew", {}, (), "u-stale"),
+    ("its pod is finished", {"phase": "Succeeded"}, ("p-stale",), "u-stale"),
+    ("it is another claim", {}, ("p-stale",), "u-other")], ids=["shared", "free", "finished", "made anew"])
+def test_what_was_read_may_not_hold_any_more(machine, prepare, why, change, consumers, asked):
+    machine.api.put("resourceclaims", claim("stale", "u-stale", result(VF), **reserved(*consumers)))
+    before = machine.api.count("resourceclaims/stale")
+    machine.api.put("pods", pod("stale", "p-stale", "stale"))
+    wait_for("a GET for the pod", lambda: machine.api.count("resourceclaims/stale") > before)
+    if change:
+        machine.api.put("pods", pod("stale", "p-stale", "stale", **change))
+        machine.api.put("pods", pod("mark", "p-mark", "mark"))
+        wait_for("a GET for a later pod", lambda: machine.api.count("resourceclaims/mark") > 0)
+    before = machine.api.count("resourceclaims/stale")
+    prepare(("stale", asked))
+    assert machine.api.count("resourceclaims/stale") == before + 1, why
+    for name in ("stale", "mark") if change else ("stale",):
+        machine.api.delete("pods", name, "default")

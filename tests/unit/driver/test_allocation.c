@@ -132,6 +132,45 @@ static const struct {
      -EBADMSG, "config[0].source: neither FromClass nor FromClaim"},
 };
 
+/* Which devices of ours stand in status.devices with their network, as "ab", "a", "b" or "". */
+static void test_told(void **state)
+{
+#define OURS    "driver: sriov-dra.dev, pool: node-1, device: "
+#define NETWORK ", networkData: {interfaceName: net1}}"
+    static const struct {
+        const char *devices, *told;
+    } cases[] = {
+        {"[{" OURS "0000-01-10-0" NETWORK "]", "a"},
+        {"[{" OURS "0000-01-10-2, shareID: 0b8f" NETWORK "]", "b"},
+        {"[{" OURS "0000-01-10-0" NETWORK ", {" OURS "0000-01-10-2, shareID: 0b8f" NETWORK "]",
+         "ab"},
+        {"[{" OURS "0000-01-10-2" NETWORK "]", ""},
+        {"[{" OURS "0000-01-10-2, shareID: other" NETWORK "]", ""},
+        {"[{" OURS "0000-01-10-0}]", ""},
+        {"[{" OURS "0000-01-10-4" NETWORK "]", ""},
+        {"[{driver: gpu.example.com, pool: node-1, device: 0000-01-10-0" NETWORK "]", ""},
+        {"[{driver: sriov-dra.dev, pool: node-2, device: 0000-01-10-0" NETWORK "]", ""},
+        {"[7, {}]", ""},
+        {"[]", ""},
+    };
+#undef OURS
+#undef NETWORK
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(allocation_done) struct allocation a = {0};
+        _cleanup_err_ struct err e = ERR_INIT;
+        json_auto_t *o = claim_with("status.devices", cases[i].devices);
+        char told[3] = "";
+
+        assert_ok(allocation_read(o, DRIVER, UID, &a, &e), &e);
+        vec_foreach (d, &a.devices)
+            if (d->told)
+                strcat(told, d->request);
+        assert_string_equal(told, cases[i].told);
+    }
+}
+
 static void test_faults(void **state)
 {
     (void)state;
@@ -270,7 +309,7 @@ int main(void)
         cmocka_unit_test(test_read),       cmocka_unit_test(test_deleted),
         cmocka_unit_test(test_skip_lists), cmocka_unit_test(test_faults),
         cmocka_unit_test(test_configs),    cmocka_unit_test(test_nothing_of_ours),
-        cmocka_unit_test(test_uid),
+        cmocka_unit_test(test_uid),        cmocka_unit_test(test_told),
     };
 
     return cmocka_run_group_tests_name("allocation", tests, NULL, NULL);
