@@ -128,6 +128,15 @@ static const struct allocation *allocation_of(struct ensure *en, const char *uid
     return NULL;
 }
 
+/* Whether any had to be moved: those of an untold claim may all have been there. */
+static bool moved_any(const attachment_vec *v)
+{
+    vec_foreach (a, v)
+        if (a->attached && !a->was_in)
+            return true;
+    return false;
+}
+
 static void attached(struct claim *c, struct err *e, const attachment_vec *v, void *data)
 {
     struct ensure *en = data;
@@ -138,9 +147,10 @@ static void attached(struct claim *c, struct err *e, const attachment_vec *v, vo
         ensure_fail(en, title, e);
         return;
     }
-    log_info("VFs moved into pod", "claim", title, "pod", en->name, "sandbox", en->sandbox_id, "ms",
+    log_info(moved_any(v) ? "VFs moved into pod" : "VFs in pod: what was missing is completed",
+             "claim", title, "pod", en->name, "sandbox", en->sandbox_id, "ms",
              clock_ms_since(en->began_us, ms));
-    en->repaired |= en->why != ON_RUN;
+    en->repaired |= en->why != ON_RUN && moved_any(v);
     status_write(en->node->statuses, c->rec, v);
     c->told = true;
     ensure_next(en);

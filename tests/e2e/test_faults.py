@@ -82,6 +82,34 @@ def test_killed_around_prepare(lab, started, delay):
     wait_state(vf, before)
 
 
+def test_killed_while_attaching(lab, started):
+    """Killed as the VF leaves the host: the runtime goes on without us; the next start completes it, and tells."""
+    node = lab.nodes["node1"]
+    vf = Vf(node, "0000:01:10.0")
+    before = vf.state()
+    lab.apply([asked(), peer()])
+    lab.pod("peer", ["peer"])
+    lab.wait_pod("peer")
+    lab.pod("asked", ["asked"])
+    node.run(f"""
+        for n in $(seq 20000); do
+            [ -d /sys/bus/pci/devices/{vf.address}/net/{before['name']} ] || {{ kill -9 {started.pid()}; exit 0; }}
+        done
+        echo "the VF never left" >&2; exit 1""", timeout=90)
+    started.kill()  # waits for the end
+    started.start(pools())
+    lab.wait_pod("asked", timeout=120)
+    link = wait_for(lambda: (found := link_in_pod(lab, "asked", "net1")) and found["ips"] and found, 60,
+                    "the attachment is completed")
+    assert link == {"mac": MAC, "mtu": 1400, "up": True, "ips": ["192.0.2.1/24"]}
+    wait_ping(lab, "asked", "192.0.2.2")
+    device = wait_for(lambda: (lab.get("resourceclaim", "asked")["status"].get("devices") or [None])[0], 30,
+                      "status.devices of the claim")
+    assert device["networkData"]["hardwareAddress"] == MAC
+    lab.delete("pod", "asked")
+    wait_state(vf, before)
+
+
 def test_stopped_driver_and_pods_that_end(lab, started):
     """A skip pod ends in its grace period; a prepare pod waits for the driver."""
     node = lab.nodes["node1"]
