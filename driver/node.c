@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#define HOLD_MS       5000 /* the kubelet looks for new plugins once a second */
 #define STOP_POLL_MS  20
 #define STOP_LIMIT_MS 25000 /* below the 30 s that a pod has to end */
 
@@ -227,14 +228,23 @@ static void on_skip_kept(bool kept, void *data)
     observe_publish(n->observe);
 }
 
+static void hold_is_over(void *data)
+{
+    struct node *n = data;
+
+    publish_go(n->publish);
+}
+
 static void on_registered(bool ok, const char *error, void *data)
 {
     struct node *n = data;
 
-    if (ok)
+    if (ok) {
         log_info("registered with the kubelet", "driver", n->c.driver);
-    else
+        publish_go(n->publish);
+    } else {
         log_error("the kubelet refused the registration", "driver", n->c.driver, "why", error);
+    }
 }
 
 static bool is_idle(const struct node *n)
@@ -302,8 +312,11 @@ static int serve(struct node *n, struct err *e)
                                  .driver = n->c.driver,
                                  .node = n->c.name,
                                  .skip_kept = on_skip_kept,
+                                 .held = true,
                                  .data = n,
                              });
+    n->hold = timer_new(n->loop, hold_is_over, n);
+    timer_set(n->hold, HOLD_MS);
     _cleanup_free_ char *name = api_escape(n->c.name);
     _cleanup_free_ char *query = xasprintf("fieldSelector=metadata.name%%3D%s", name);
     n->node_watch = watch_new(n->api, "/api/v1/nodes", query, on_node, n);
@@ -364,6 +377,7 @@ static void node_done(struct node *n)
     free(n->uid);
     timer_free(stopping.timer);
     timer_free(n->review);
+    timer_free(n->hold);
     vec_foreach (uid, &n->pending_uids)
         free(*uid);
     free(n->pending_uids.v);

@@ -37,6 +37,7 @@ struct node {
     bool skip_kept;     /* the API server's, from what it keeps of our slices */
     bool suspicious;    /* a record was damaged: free VFs must look untouched to be offered */
     bool stopping;
+    struct timer *hold;       /* until slices are published though the kubelet is silent */
     struct timer *review;     /* runs node_review_claims() again after a release that failed */
     VEC(char *) pending_uids; /* of claims that are on their way into `claims` */
     struct claims *claims;

@@ -5,7 +5,9 @@
 
 #include <errno.h>
 
-#define RELEASE_POLL_MS 50
+#define POLL_MS         50
+#define CLAIM_GET_MS    4000
+#define CLAIM_GET_TRIES 4 /* repeats; with their pauses below the kubelet's 45 s */
 
 /*
  * Claims on their way into the table: while one is fetched, or waits for its device's last holder,
@@ -41,13 +43,15 @@ struct prep {
     size_t index;
     int64_t deadline; /* for VFs to come home; one for all claims of the call */
     int64_t began_us;
-    bool pending; /* its uid is in pending_uids */
+    bool pending;        /* its uid is in pending_uids */
+    struct timer *again; /* what it waits for can't tell when it ends */
 };
 
 static void prep_free(struct prep *p, const char *uid)
 {
     if (p->pending)
         remove_pending(p->node, uid);
+    timer_free(p->again);
     free(p);
 }
 
@@ -69,6 +73,22 @@ static void answer_error(struct prep *p, const struct err *e)
     _cleanup_free_ char *uid = xstrdup(ref->uid); /* the call may end with the answer */
     dra_call_answer(p->call, p->index, &r);
     prep_free(p, uid);
+}
+
+/*
+ * Looks again soon, or answers with `e` when the time is up. Waiting is worth it: kubelet 1.37
+ * repeats a Prepare that failed only when it syncs the pod next, after 60 to 90 s
+ * (kuberuntime_manager.go: SyncPod() returns no error then).
+ */
+static void wait_or_fail(struct prep *p, timer_fn *fn, const struct err *e)
+{
+    if (p->node->stopping || time_left(p) == 0) {
+        answer_error(p, e);
+        return;
+    }
+    if (!p->again)
+        p->again = timer_new(p->node->loop, fn, p);
+    timer_set(p->again, POLL_MS);
 }
 
 static void answer_prepared(struct prep *p, const struct record *rec)
@@ -163,7 +183,7 @@ static void acquisition_go_on(void *data)
         if (!holder)
             continue;
         if (holder->busy && holder->rec->state == RECORD_RELEASING && left > 0) {
-            timer_set(a->retry, RELEASE_POLL_MS);
+            timer_set(a->retry, POLL_MS);
             return;
         }
         if (!holder->busy && (holder->rec->state == RECORD_RELEASING || is_finished(n, holder))) {
@@ -227,6 +247,8 @@ static void prepare_allocation(struct prep *p, const struct allocation *a)
     answer_error(p, &e);
 }
 
+static void prepare_one(void *data);
+
 static void claim_fetched(const json_t *claim, struct err *e, void *data)
 {
     struct prep *p = data;
@@ -244,22 +266,24 @@ static void claim_fetched(const json_t *claim, struct err *e, void *data)
     }
     /* While the claim was fetched a sandbox may have begun with it. */
     if (claims_find(p->node->claims, ref->uid)) {
-        err_set(&own, ERR_TRANSIENT, -EBUSY, "another call is preparing this claim");
-        answer_error(p, &own);
+        remove_pending(p->node, ref->uid);
+        p->pending = false;
+        prepare_one(p);
         return;
     }
     prepare_allocation(p, &a);
 }
 
-static void prepare_one(struct prep *p)
+static void prepare_one(void *data)
 {
+    struct prep *p = data;
     const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
     struct claim *c = claims_find(p->node->claims, ref->uid);
     _cleanup_err_ struct err e = ERR_INIT;
 
     if (!c && is_pending(p->node, ref->uid)) {
         err_set(&e, ERR_TRANSIENT, -EBUSY, "another call is preparing this claim");
-        answer_error(p, &e);
+        wait_or_fail(p, prepare_one, &e);
         return;
     }
     if (!c) {
@@ -271,7 +295,8 @@ static void prepare_one(struct prep *p)
         if (known)
             prepare_allocation(p, known);
         else
-            pods_fetch_claim(p->node->pods, ref->namespace, ref->name, 8000, 2, claim_fetched, p);
+            pods_fetch_claim(p->node->pods, ref->namespace, ref->name, CLAIM_GET_MS,
+                             CLAIM_GET_TRIES, claim_fetched, p);
         return;
     }
     if (c->busy || c->rec->state != RECORD_PREPARED) {
@@ -280,7 +305,7 @@ static void prepare_one(struct prep *p)
                 c->rec->state == RECORD_PREPARED    ? "worked on"
                 : c->rec->state == RECORD_PREPARING ? "prepared"
                                                     : "released");
-        answer_error(p, &e);
+        wait_or_fail(p, prepare_one, &e);
         return;
     }
     c->rec->by_kubelet = true; /* who calls Prepare will call Unprepare */
@@ -301,15 +326,16 @@ static void released(struct claim *c, struct err *e, void *data)
     log_info("claim unprepared", "uid", p->call->claims.v[p->index].uid, "ms",
              clock_ms_since(p->began_us, ms));
     dra_call_answer(p->call, p->index, &r);
-    free(p);
+    prep_free(p, NULL);
 }
 
-static void unprepare_one(struct prep *p)
+static void unprepare_one(void *data)
 {
-    struct claim *c = claims_find(p->node->claims, p->call->claims.v[p->index].uid);
+    struct prep *p = data;
+    const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
+    struct claim *c = claims_find(p->node->claims, ref->uid);
     _cleanup_err_ struct err e = ERR_INIT;
 
-    const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
     if (!c && !is_pending(p->node, ref->uid)) {
         released(NULL, NULL, p); /* nothing of it is left: success */
         return;
@@ -317,7 +343,7 @@ static void unprepare_one(struct prep *p)
     if (!c || c->busy) {
         err_set(&e, ERR_TRANSIENT, -EBUSY, "claim %s/%s is still being worked on", ref->namespace,
                 ref->name);
-        answer_error(p, &e);
+        wait_or_fail(p, unprepare_one, &e);
         return;
     }
     claims_release(p->node->claims, c, time_left(p), released, p);

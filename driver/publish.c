@@ -350,7 +350,7 @@ static void step(void *data)
     struct publish *p = data;
     int64_t left = left_to_wait(p);
 
-    if (!p->synced || !p->decided || p->call)
+    if (!p->synced || !p->decided || p->call || (p->config.held && !p->cache.slices.n))
         return;
     if (p->dropped && p->lists)
         return; /* skip_kept() told; the answer to it is another publish_set() */
@@ -483,4 +483,12 @@ void publish_free(struct publish *p)
     free(p->driver);
     free(p->node);
     free(p);
+}
+
+void publish_go(struct publish *p)
+{
+    if (!p->config.held)
+        return;
+    p->config.held = false;
+    schedule(p);
 }

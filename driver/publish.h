@@ -21,6 +21,11 @@ struct publish_config {
     void (*skip_kept)(bool kept, void *data);
     /* Every wanted slice is in the API as sent; called each time that becomes true. */
     void (*published)(unsigned slices, unsigned devices, int64_t generation, void *data);
+    /*
+     * Nothing is written into an empty pool until publish_go(). A pod that is scheduled before the
+     * kubelet knows us fails Prepare, and kubelet 1.37 tries that again after 60 to 90 s only.
+     */
+    bool held;
     void *data;
 };
 
@@ -36,3 +41,6 @@ DEFINE_CLEANUP(struct publish, publish_free)
  * after a short settle time (50 ms). The same again changes nothing. May be called from a callback.
  */
 void publish_set(struct publish *p, const char *node_uid, const device_vec *devices);
+
+/* Ends `held`; nothing if it has ended. */
+void publish_go(struct publish *p);

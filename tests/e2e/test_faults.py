@@ -45,8 +45,9 @@ def test_killed_with_pods_running(lab, started):
     wait_ping(lab, "asked", "192.0.2.2")
     started.kill()
     wait_ping(lab, "asked", "192.0.2.2")
+    mark = started.log_mark()
     started.start(pools())
-    started.wait_log("registered with the kubelet")
+    started.wait_log("registered with the kubelet", since=mark)
     assert vf.state()["vlan"] == 100 and not vf.state()["home"], "a live claim is left alone"
     wait_ping(lab, "asked", "192.0.2.3")
     for name in ("asked", "peer", "skip"):
@@ -148,7 +149,9 @@ def test_second_driver_names_the_holder(lab, started):
 def test_killed_driver_leaves_a_stale_socket(lab, started):
     started.kill()
     lab.nodes["node1"].run("test -S /var/lib/kubelet/plugins/sriov-dra.dev/dra.sock")
+    mark = started.log_mark()
     started.start(pools())
+    started.wait_log("registered with the kubelet", since=mark)  # a pod before that waits for a minute
     lab.apply(peer())
     lab.pod("peer", ["peer"])
     lab.wait_pod("peer")

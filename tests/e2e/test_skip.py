@@ -95,6 +95,7 @@ def test_a_vf_that_differs_leaves_the_list(lab, started):
     assert len(devices_by_list(lab)[("*",)]) == 4
     node.run(f"ip link set {SKIP_PF} vf 1 vlan 0; udevadm trigger --action=change /sys/class/net/{SKIP_PF}v1")
     wait_for(lambda: "0000-02-10-2" not in devices_by_list(lab).get(("*",), []), 20, "the drifted VF leaves the list")
+    lab.wait_slices(11)
     seen = attributes(lab, "0000-02-10-2")
     assert seen["verified"] is False and seen["mode"] == "Skip"
     device = next(d for s in lab.slices() for d in s["spec"]["devices"] if d["name"] == "0000-02-10-2")

@@ -87,7 +87,8 @@ class Client:
                                                                    error=error)
         return self.method("pluginregistration.Registration", "NotifyRegistrationStatus",
                            "pluginregistration.RegistrationStatus",
-                           "pluginregistration.RegistrationStatusResponse")(status, timeout=10)
+                           "pluginregistration.RegistrationStatusResponse")(status, timeout=10,
+                                                                                         wait_for_ready=True)
 
 
 def request(operation, *claims, version=V1):

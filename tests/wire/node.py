@@ -137,9 +137,13 @@ class Machine:
         self.drivers.append(Driver(self, self.root / f"log-{len(self.drivers)}", arguments))
         return self.drivers[-1]
 
-    def start(self, **changes):
-        """A driver that serves."""
-        return self.launch(*self.arguments(**changes)).wait_ready()
+    def start(self, registered=True, **changes):
+        """A driver that serves, and that the kubelet knows."""
+        driver = self.launch(*self.arguments(**changes)).wait_ready()
+        if registered:
+            with kubelet.Client(self.registration) as client:
+                client.notify(True)
+        return driver
 
     def refuses(self, **changes):
         """A driver that can't start: its last words. It must leave no socket behind."""

@@ -10,7 +10,7 @@ import time
 import pytest
 
 import kubelet
-from node import claim, DRIVER, node, NODE, pool, pools, result, wait_for
+from node import claim, DRIVER, node, NODE, pool, pools, result, SLOW, wait_for
 
 VF, SKIP_VF = "0000-01-10-0", "0000-02-10-0"
 VF_ADDRESS = "0000:01:10.0"
@@ -150,6 +150,33 @@ def test_published(machine):
     assert attribute({name: spec}, VF, "verified") is False
     owner, = machine.api.list("resourceslices")[0]["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("Node", machine.api.list("nodes")[0]["metadata"]["uid"])
+
+
+def test_not_offered_before_the_kubelet_knows_us(machine):
+    """A pod that comes before would fail Prepare, and the kubelet tries that again after a minute only."""
+    machine.api.start()
+    driver = machine.start(registered=False)
+    driver.wait_line("honours skipNodeOperations")
+    time.sleep(0.5)
+    assert machine.slices() == {} and driver.lines("published") == []
+    with kubelet.Client(machine.registration) as client:
+        client.notify(True)
+    driver.wait_line("published")
+    assert machine.slices() != {}
+
+
+def test_kubelet_that_is_silent(machine):
+    """Offered all the same, after a while; and a driver that comes back to its slices doesn't wait."""
+    machine.api.start()
+    driver = machine.start(registered=False)
+    began = time.monotonic()
+    driver.wait_line("published")
+    assert 3 < time.monotonic() - began < SLOW
+    driver.end()
+    again = machine.start(registered=False)
+    began = time.monotonic()
+    again.wait_line("published")
+    assert time.monotonic() - began < 3
 
 
 def test_kubelet_start_deletes_slices(machine):
