@@ -23,6 +23,8 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SRIOV_DRA_BUILD", CHECKOUT / "build"))
 LAB = CHECKOUT / "tests" / "lab" / "lab"
 DRIVER = "sriov-dra.dev"
+# Sleeps, and ends at once when told to: `sleep` as a container's first process would ignore that.
+IDLE = ["sh", "-c", "trap exit TERM; sleep 100000 & wait"]
 PATIENCE = float(os.environ.get("LAB_PATIENCE", "1"))
 
 # Where the API server keeps a kind. The rest goes through kubectl.
@@ -233,7 +235,7 @@ class Lab:
                 "resourceClaims": [{"name": k, "resourceClaimName": v} for k, v in claims.items()],
                 "containers": [{
                     "name": "main", "image": "lab.local/busybox:1", "imagePullPolicy": "Never",
-                    "command": ["sleep", "100000"], "resources": {"claims": [{"name": k} for k in claims]}}],
+                    "command": IDLE, "resources": {"claims": [{"name": k} for k in claims]}}],
                 **({"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}), **spec}}
         if start:
             self.apply(document)

@@ -2,7 +2,7 @@
 """The path with Prepare: what was asked is in force, and gone afterwards."""
 import pytest
 
-from lab import wait_for
+from lab import IDLE, wait_for
 from objects import (Vf, address_of, allocated, claim, classes, link_in_pod, ping, pools, provision, rpcs, vf_of_claim,
                      wait_ping, wait_state)
 
@@ -93,7 +93,7 @@ def test_containers_that_share_the_claim(lab, started):
     use = {"image": "lab.local/busybox:1", "imagePullPolicy": "Never", "resources": {"claims": [{"name": "shared"}]}}
     lab.pod("many", ["shared"],
             initContainers=[{"name": "init", "command": ["sh", "-c", "ip addr show dev net1 | grep -q 192.0.2.1"], **use}],
-            containers=[{"name": "main", "command": ["sleep", "100000"], **use},
+            containers=[{"name": "main", "command": IDLE, **use},
                         {"name": "again", "command": ["sh", "-c", "ip addr show dev net1 | grep -q 192.0.2.1 && sleep 3; exit 1"],
                          **use}])
 

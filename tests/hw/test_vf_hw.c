@@ -182,6 +182,8 @@ static void odd_home(struct lab *l)
 {
     struct vf_original kept = l->a.o;
 
+    /* An interface that came home is new to udev, which may name it once more in a moment. */
+    (void)run("udevadm settle 2>/dev/null");
     must("ip link set %s name odd0", kept.name);
     (void)run("ip link property add dev odd0 altname %s 2>/dev/null", kept.name); /* or udev did */
     must("ip addr add 192.0.2.9/24 dev odd0; ip -6 addr add 2001:db8::9/64 dev odd0 nodad");
