@@ -53,6 +53,7 @@ static void claim_free(struct claim *c)
     free(c->sandbox_id);
     free(c->pod_uid);
     free(c->netns);
+    free(c->complete_in);
     free(c);
 }
 
@@ -119,6 +120,15 @@ struct claim *claims_next(struct claims *cs, const struct claim *after)
     return NULL;
 }
 
+struct claim *claims_next_of_pod(struct claims *cs, const char *pod_uid, const struct claim *after)
+{
+    for (struct claim *c = claims_next(cs, after); c; c = claims_next(cs, c))
+        vec_foreach (uid, &c->rec->pods)
+            if (streq(*uid, pod_uid))
+                return c;
+    return NULL;
+}
+
 static void set_place(struct claim *c, const char *sandbox_id, const char *pod_uid,
                       const char *netns)
 {
@@ -156,13 +166,14 @@ static void run(struct job *j)
         o->result = claim_release(o->hands, o->rec, &o->away, &o->err);
         break;
     case OP_ATTACH:
-        o->result = claim_attach(o->hands, o->rec, o->netns, &o->attachments, &o->err);
+        o->result =
+            claim_attach(o->hands, o->rec, o->sandbox_id, o->netns, &o->attachments, &o->err);
         break;
     case OP_DETACH:
         o->result = claim_detach(o->hands, o->rec, o->netns, &o->err);
         break;
     case OP_CHECK:
-        o->result = claim_check(o->hands, o->rec, o->netns, &o->err);
+        o->result = claim_check(o->rec, o->netns, &o->attachments, &o->err);
         break;
     }
 }
@@ -195,6 +206,11 @@ static void finish(struct op *o)
         }
         break;
     case OP_ATTACH:
+        if (ok) {
+            free(c->complete_in);
+            c->complete_in = xstrdup(o->sandbox_id);
+        }
+        /* fallthrough */
     case OP_CHECK:
         if (ok)
             set_place(c, o->sandbox_id, o->pod_uid, o->netns);
@@ -299,11 +315,11 @@ void claims_attach(struct claims *cs, struct claim *c, const char *sandbox_id, c
 }
 
 void claims_check(struct claims *cs, struct claim *c, const char *sandbox_id, const char *pod_uid,
-                  const char *netns, claim_fn *fn, void *data)
+                  const char *netns, claim_attach_fn *fn, void *data)
 {
     struct op *o = start_in(cs, c, OP_CHECK, sandbox_id, pod_uid, netns, data);
 
-    o->fn = fn;
+    o->attach_fn = fn;
     submit(o);
 }
 

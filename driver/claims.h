@@ -14,6 +14,7 @@ struct claim {
     char *sandbox_id;   /* where its VFs are now, NULL: at home as far as we know */
     char *pod_uid;      /* with sandbox_id */
     char *netns;        /* with sandbox_id */
+    char *complete_in;  /* the sandbox in which its attachment was completed; NULL: none */
     bool told;          /* its status has its VFs, or a write of that is on its way */
     bool retry_release; /* a release that failed: repeated when hardware changes, and by time */
 };
@@ -39,6 +40,8 @@ struct claim *claims_add(struct claims *cs, struct record *rec);
 struct claim *claims_find(struct claims *cs, const char *uid);
 struct claim *claims_holder(struct claims *cs, const char *device);
 struct claim *claims_next(struct claims *cs, const struct claim *after); /* NULL: first */
+/* The next claim that is known to be this pod's. */
+struct claim *claims_next_of_pod(struct claims *cs, const char *pod_uid, const struct claim *after);
 
 /* The result of an operation. `e` is NULL for success. The claim is NULL if it is gone by now. */
 typedef void claim_fn(struct claim *c, struct err *e, void *data);
@@ -59,9 +62,9 @@ void claims_attach(struct claims *cs, struct claim *c, const char *sandbox_id, c
                    const char *netns, claim_attach_fn *fn, void *data);
 /* Moves them home from where they are. */
 void claims_detach(struct claims *cs, struct claim *c, claim_fn *fn, void *data);
-/* Whether they are in that sandbox already; if so, remembers where they are. */
+/* Whether they are in that sandbox already, and how; if so, remembers where they are. */
 void claims_check(struct claims *cs, struct claim *c, const char *sandbox_id, const char *pod_uid,
-                  const char *netns, claim_fn *fn, void *data);
+                  const char *netns, claim_attach_fn *fn, void *data);
 /* Remembers, until the driver ends, that this pod uses the claim too. */
 void claims_add_pod(struct claim *c, const char *pod_uid);
 /* Forgets where they are: the sandbox is gone. */

@@ -6,8 +6,9 @@
 #include "driver/status.h"
 
 #include <errno.h>
+#include <stdio.h>
 
-/* Two look-ups may follow one another within the runtime's 2 s. */
+/* Of the pod, and then of its claims: both within the runtime's 2 s. */
 #define RESOLVE_TIMEOUT_MS 800
 #define DEADLINE_MARGIN_MS 300
 
@@ -51,17 +52,36 @@ static void ensure_end(struct ensure *en)
     bool ok = en->err.code == 0;
 
     if (!ok && en->why == ON_REVIEW)
-        log_error_err(&en->err, "pod runs without its VF", "pod", pod, "uid", en->pod_uid,
+        log_error_err(&en->err, "pod isn't known to have its VFs", "pod", pod, "uid", en->pod_uid,
                       "sandbox", en->sandbox_id);
     else if (!ok)
         log_error_err(&en->err, "pod refused", "pod", pod, "uid", en->pod_uid, "sandbox",
                       en->sandbox_id);
     else if (en->repaired)
-        log_warn("pod had started without its VF: repaired", "pod", pod, "uid", en->pod_uid);
+        log_warn("pod had started without its VF, or with a part of its attachment: repaired",
+                 "pod", pod, "uid", en->pod_uid);
     if (en->call)
         nri_reply(en->call, ok ? NULL : err_text(&en->err), NULL);
     en->done(en->sandbox_id, ok && !en->incomplete, en->data);
     ensure_free(en);
+}
+
+/* For the pod's event. */
+static const char *late_text(const struct ensure *en, char ret[static 256])
+{
+    const struct claim *c =
+        en->next ? claims_find(en->node->claims, en->uids.v[en->next - 1]) : NULL;
+
+    if (c)
+        snprintf(ret, 256,
+                 "sriov-dra: the VFs of claim %s/%s weren't ready within the runtime's time; tried "
+                 "again",
+                 c->rec->namespace, c->rec->name);
+    else
+        snprintf(
+            ret, 256,
+            "sriov-dra: the pod's claims weren't known within the runtime's time; tried again");
+    return ret;
 }
 
 /*
@@ -72,15 +92,13 @@ static void ensure_end(struct ensure *en)
 static void ensure_late(void *data)
 {
     struct ensure *en = data;
-    bool refuse = !en->resolving;
+    char text[256];
+    bool refuse = !en->resolving || claims_next_of_pod(en->node->claims, en->pod_uid, NULL);
 
     log_warn(refuse ? "a pod's VFs weren't ready within the runtime's time: refused"
                     : "a pod's claims weren't known within the runtime's time: let go",
              "pod", en->name, "uid", en->pod_uid);
-    nri_reply(TAKE_PTR(en->call),
-              refuse ? "sriov-dra: its VFs weren't ready within the runtime's time; tried again"
-                     : NULL,
-              NULL);
+    nri_reply(TAKE_PTR(en->call), refuse ? late_text(en, text) : NULL, NULL);
     en->late = refuse;
     if (!refuse)
         en->why = ON_REVIEW;
@@ -128,7 +146,7 @@ static const struct allocation *allocation_of(struct ensure *en, const char *uid
     return NULL;
 }
 
-/* Whether any had to be moved: those of an untold claim may all have been there. */
+/* Whether any had to be moved: those of an attachment that was cut short may all be there. */
 static bool moved_any(const attachment_vec *v)
 {
     vec_foreach (a, v)
@@ -147,10 +165,10 @@ static void attached(struct claim *c, struct err *e, const attachment_vec *v, vo
         ensure_fail(en, title, e);
         return;
     }
-    log_info(moved_any(v) ? "VFs moved into pod" : "VFs in pod: what was missing is completed",
-             "claim", title, "pod", en->name, "sandbox", en->sandbox_id, "ms",
+    log_info(moved_any(v) ? "VFs moved into pod" : "attachment of VFs in pod completed", "claim",
+             title, "pod", en->name, "sandbox", en->sandbox_id, "ms",
              clock_ms_since(en->began_us, ms));
-    en->repaired |= en->why != ON_RUN && moved_any(v);
+    en->repaired |= en->why != ON_RUN;
     status_write(en->node->statuses, c->rec, v);
     c->told = true;
     ensure_next(en);
@@ -161,30 +179,34 @@ static void attach(struct ensure *en, struct claim *c)
     claims_attach(en->node->claims, c, en->sandbox_id, en->pod_uid, en->netns, attached, en);
 }
 
-/*
- * Whether the claim's status lacks its VFs, as far as was read: an earlier run ended between the
- * move and the status, so the rest of the attachment may be missing too.
- */
+/* Whether the claim's status lacks a VF of ours, as far as was read. */
 static bool is_untold(struct ensure *en, const struct claim *c)
 {
     const struct allocation *a = allocation_of(en, c->rec->uid);
 
-    if (c->told || !a)
+    if (c->told || !a || !record_fits(c->rec, a))
         return false;
-    vec_foreach (d, &a->devices)
-        if (!d->told)
-            return true;
+    vec_foreach (d, &c->rec->devices)
+        if (d->grant.attach == ATTACH_NRI)
+            vec_foreach (given, &a->devices)
+                if (streq(given->device, d->grant.device) && !given->told)
+                    return true;
     return false;
 }
 
-static void checked(struct claim *c, struct err *e, void *data)
+/* An earlier run may have ended while it attached, or before it told. */
+static void checked(struct claim *c, struct err *e, const attachment_vec *v, void *data)
 {
     struct ensure *en = data;
 
-    if (e || is_untold(en, c))
+    if (e || !streq_null(c->complete_in, en->sandbox_id)) {
         attach(en, c);
-    else
-        ensure_next(en);
+        return;
+    }
+    if (is_untold(en, c))
+        status_write(en->node->statuses, c->rec, v);
+    c->told = true;
+    ensure_next(en);
 }
 
 /* Brings the VFs of one claim, which is ours and set up, into the sandbox. */
@@ -193,20 +215,16 @@ static void ensure_claim(struct ensure *en, struct claim *c)
     _cleanup_free_ char *title = record_title(c->rec);
     _cleanup_err_ struct err e = ERR_INIT;
 
-    claims_add_pod(c, en->pod_uid);
-    if (!wants_attach(c->rec)) {
-        ensure_next(en);
-        return;
-    }
+    bool ours = wants_attach(c->rec);
     if (c->busy)
-        err_set(&e, ERR_TRANSIENT, -EBUSY, "still being worked on");
+        err_set(&e, ERR_TRANSIENT, -EBUSY, "still being worked on; tried again");
     else if (c->rec->state != RECORD_PREPARED)
-        err_set(&e, ERR_TRANSIENT, -EBUSY, "being released");
-    else if (!en->netns)
+        err_set(&e, ERR_TRANSIENT, -EBUSY, "its former use is still being released; tried again");
+    else if (ours && !en->netns)
         err_set(&e, ERR_PERMANENT, -EINVAL,
                 "the VF's interface can't be moved into a pod with hostNetwork; use a pool with "
                 "attach: None");
-    else if (c->sandbox_id && !streq(c->pod_uid, en->pod_uid) &&
+    else if (ours && c->sandbox_id && !streq(c->pod_uid, en->pod_uid) &&
              sandboxes_alive(en->node->sandboxes, c->sandbox_id))
         err_set(&e, ERR_TRANSIENT, -EBUSY,
                 "its VF is in use by another pod (uid %s); a VF serves one pod at a time",
@@ -215,7 +233,10 @@ static void ensure_claim(struct ensure *en, struct claim *c)
         ensure_fail(en, title, &e);
         return;
     }
-    if (en->why == ON_RUN)
+    claims_add_pod(c, en->pod_uid);
+    if (!ours)
+        ensure_next(en);
+    else if (en->why == ON_RUN)
         attach(en, c);
     else
         claims_check(en->node->claims, c, en->sandbox_id, en->pod_uid, en->netns, checked, en);
@@ -227,7 +248,8 @@ static void acquired(struct claim *c, struct err *e, void *data)
 
     if (e) {
         const struct allocation *a = allocation_of(en, en->uids.v[en->next - 1]);
-        _cleanup_free_ char *title = a ? xasprintf("%s/%s", a->namespace, a->name) : xstrdup("?");
+        _cleanup_free_ char *title = a ? xasprintf("%s/%s", a->namespace, a->name)
+                                       : xasprintf("uid %s", en->uids.v[en->next - 1]);
 
         ensure_fail(en, title, e);
         return;
@@ -299,10 +321,9 @@ static void resolved(const struct pod *p, struct err *e, void *data)
     en->resolving = false;
     en->incomplete = e != NULL;
     /* What we set up for this pod is known even without the API server. */
-    for (struct claim *c = claims_next(n->claims, NULL); c; c = claims_next(n->claims, c))
-        vec_foreach (uid, &c->rec->pods)
-            if (streq(*uid, en->pod_uid))
-                add_uid(en, c->rec->uid);
+    for (struct claim *c = claims_next_of_pod(n->claims, en->pod_uid, NULL); c;
+         c = claims_next_of_pod(n->claims, en->pod_uid, c))
+        add_uid(en, c->rec->uid);
     if (p)
         vec_foreach (c, &p->claims) {
             if (c->problem) {

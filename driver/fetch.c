@@ -22,6 +22,7 @@ struct fetches {
     struct api *api;
     fetch_seen_fn *seen;
     void *data;
+    bool stopped;
     VEC(struct fetch *) open;
 };
 
@@ -81,13 +82,26 @@ static void fetched(const struct api_response *r, void *data)
         err_set(&e, ERR_PERMANENT, -ENOENT, "claim %s/%s isn't known to the API server",
                 f->namespace, f->name);
     else if (!claim)
-        err_set(&e, ERR_TRANSIENT, r->err.code ? r->err.code : -EIO, "%s", err_text(&r->err));
+        err_set(&e, r->err.code ? r->err.kind : ERR_TRANSIENT, r->err.code ? r->err.code : -EIO,
+                "%s", err_text(&r->err));
     end(f, claim, &e);
+}
+
+static void stopping(struct err *e)
+{
+    err_set(e, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
 }
 
 void fetch_claim(struct fetches *fs, const char *namespace, const char *name, int timeout_ms,
                  int retries, fetch_fn *fn, void *data)
 {
+    if (fs->stopped) {
+        _cleanup_err_ struct err e = ERR_INIT;
+
+        stopping(&e);
+        fn(NULL, &e, data);
+        return;
+    }
     vec_foreach (it, &fs->open)
         if (streq((*it)->namespace, namespace) && streq((*it)->name, name)) {
             *VEC_PUSH(&(*it)->waiters) = (struct waiter){fn, data};
@@ -112,11 +126,20 @@ void fetches_stop(struct fetches *fs)
 {
     _cleanup_err_ struct err e = ERR_INIT;
 
-    err_set(&e, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
+    fs->stopped = true;
+    stopping(&e);
     for (size_t n = fs->open.n; n > 0; n--) {
         struct fetch *f = fs->open.v[0];
 
         api_cancel(TAKE_PTR(f->call));
         end(f, NULL, &e);
     }
+}
+
+void fetch_forget(struct fetches *fs, const void *data)
+{
+    vec_foreach (it, &fs->open)
+        for (size_t i = (*it)->waiters.n; i-- > 0;)
+            if ((*it)->waiters.v[i].data == data)
+                (*it)->waiters.v[i] = (*it)->waiters.v[--(*it)->waiters.n];
 }

@@ -361,8 +361,8 @@ static void take_back(struct hands *h, const struct record *rec, int netns, cons
     }
 }
 
-int claim_attach(struct hands *h, const struct record *rec, const char *netns_path,
-                 attachment_vec *ret, struct err *e)
+int claim_attach(struct hands *h, const struct record *rec, const char *sandbox_id,
+                 const char *netns_path, attachment_vec *ret, struct err *e)
 {
     _cleanup_close_ int netns = -1;
     attachment_vec done = {0};
@@ -372,11 +372,10 @@ int claim_attach(struct hands *h, const struct record *rec, const char *netns_pa
         return r;
     vec_foreach (d, &rec->devices) {
         struct claim_attachment *a = VEC_PUSH(&done);
-        char name[IFNAMSIZ];
 
         if (d->grant.attach != ATTACH_NRI)
             continue;
-        r = vf_is_in(netns, d->grant.vf_address, &a->was_in, name, e);
+        r = vf_look_in(netns, d->grant.vf_address, &a->was_in, NULL, e);
         if (r == 0)
             r = attach_one(h, d, netns, &a->result, e);
         if (r < 0) {
@@ -385,6 +384,12 @@ int claim_attach(struct hands *h, const struct record *rec, const char *netns_pa
             return err_prefix(e, r, "VF %s", d->grant.vf_address);
         }
         a->attached = true;
+    }
+    r = store_note_sandbox(&h->store, rec->uid, sandbox_id, e);
+    if (r < 0) {
+        take_back(h, rec, netns, &done);
+        attachment_vec_done(&done);
+        return r;
     }
     *ret = done;
     return 0;
@@ -409,27 +414,30 @@ int claim_detach(struct hands *h, const struct record *rec, const char *netns_pa
     return worst;
 }
 
-int claim_check(struct hands *h, const struct record *rec, const char *netns_path, struct err *e)
+int claim_check(const struct record *rec, const char *netns_path, attachment_vec *ret,
+                struct err *e)
 {
     _cleanup_close_ int netns = -1;
+    _cleanup_(attachment_vec_done) attachment_vec found = {0};
     int r = netns_open(netns_path, &netns, e);
 
-    (void)h;
     if (r < 0)
         return r;
     vec_foreach (d, &rec->devices) {
-        char name[IFNAMSIZ];
-        bool in;
+        struct claim_attachment *a = VEC_PUSH(&found);
 
         if (d->grant.attach != ATTACH_NRI)
             continue;
-        r = vf_is_in(netns, d->grant.vf_address, &in, name, e);
+        r = vf_look_in(netns, d->grant.vf_address, &a->was_in, &a->result, e);
         if (r < 0)
             return r;
-        if (!in)
+        if (!a->was_in)
             return err_set(e, ERR_TRANSIENT, -ENODEV, "VF %s isn't in the pod's network namespace",
                            d->grant.vf_address);
+        a->attached = true;
     }
+    *ret = found;
+    found = (attachment_vec){0};
     return 0;
 }
 

@@ -66,17 +66,21 @@ void attachment_vec_done(attachment_vec *v);
  * Moves the claim's VFs into the namespace at `netns_path`; all, or what this attempt
  * moved comes home again and what was there before stays. A VF that came home from
  * an earlier sandbox of the pod gets its settings again where they aren't in force any more.
- * Repeating it completes what is missing.
+ * Repeating it completes what is missing. At the end it is noted that `sandbox_id` has all of it.
  */
-int claim_attach(struct hands *h, const struct record *rec, const char *netns_path,
-                 attachment_vec *ret, struct err *e);
+int claim_attach(struct hands *h, const struct record *rec, const char *sandbox_id,
+                 const char *netns_path, attachment_vec *ret, struct err *e);
 
 /* Moves home what is in that namespace of the claim's VFs. Best effort: the kernel does the rest.
  */
 int claim_detach(struct hands *h, const struct record *rec, const char *netns_path, struct err *e);
 
-/* Whether every VF that is to be attached is in that namespace; the error names the one missing. */
-int claim_check(struct hands *h, const struct record *rec, const char *netns_path, struct err *e);
+/*
+ * Whether every VF that is to be attached is in that namespace, and what each is like there; the
+ * error names the one missing.
+ */
+int claim_check(const struct record *rec, const char *netns_path, attachment_vec *ret,
+                struct err *e);
 
 /*
  * At start, for a record of this or an earlier run: PREPARING is rolled back, RELEASING is gone on

@@ -118,6 +118,7 @@ static int recover(struct node *n, struct err *e)
             continue;
         }
         struct claim *c = claims_add(n->claims, rec);
+        c->complete_in = store_sandbox(&n->hands.store, rec->uid);
         if (rec->state != RECORD_PREPARED) {
             rec->state = RECORD_RELEASING;
             c->retry_release = true;
@@ -243,6 +244,7 @@ static void on_registered(bool ok, const char *error, void *data)
         log_info("registered with the kubelet", "driver", n->c.driver);
         publish_go(n->publish);
     } else {
+        timer_cancel(n->hold); /* a kubelet that said no can't run what is offered */
         log_error("the kubelet refused the registration", "driver", n->c.driver, "why", error);
     }
 }
@@ -381,6 +383,7 @@ static void node_done(struct node *n)
     vec_foreach (uid, &n->pending_uids)
         free(*uid);
     free(n->pending_uids.v);
+    free(n->preps.v);
     if (n->loop)
         loop_free(n->loop);
 }

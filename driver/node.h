@@ -14,6 +14,7 @@
 #define HOME_WAIT_MS 20000 /* for a VF in a dead namespace; Prepare has 45 s from the kubelet */
 
 struct observe;
+struct prep;
 struct sandboxes;
 struct statuses;
 
@@ -40,6 +41,7 @@ struct node {
     struct timer *hold;       /* until slices are published though the kubelet is silent */
     struct timer *review;     /* runs node_review_claims() again after a release that failed */
     VEC(char *) pending_uids; /* of claims that are on their way into `claims` */
+    VEC(struct prep *) preps; /* prepare.c: the kubelet's calls under way, by claim, as they came */
     struct claims *claims;
     struct pods *pods;
     struct publish *publish;

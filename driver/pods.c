@@ -302,6 +302,8 @@ const struct allocation *pods_take_fresh(struct pods *p, const char *namespace, 
     int64_t now = clock_now(loop_clock(p->loop));
     const struct allocation *found = NULL;
 
+    bool behind = watch_in_trouble(p->watch);
+
     vec_foreach (it, &p->entries) {
         struct pod *pod = &(*it)->pod;
 
@@ -310,7 +312,7 @@ const struct allocation *pods_take_fresh(struct pods *p, const char *namespace, 
         vec_foreach (c, &pod->claims) {
             if (!streq(c->name, name))
                 continue;
-            if (c->current && c->fresh_until > now && streq(c->current->uid, uid) &&
+            if (!behind && c->current && c->fresh_until > now && streq(c->current->uid, uid) &&
                 is_reserved_for_ours(p, c->current))
                 found = c->current;
             c->fresh_until = 0;
@@ -365,6 +367,7 @@ struct resolve {
     int timeout_ms;
     struct api_call *call; /* for the pod */
     unsigned open;         /* claims that are being asked for */
+    struct timer *limit;   /* for these: their GETs may be others' too, with more time */
     struct err err;
     pods_pod_fn *fn;
     void *data;
@@ -375,6 +378,7 @@ static void resolve_end(struct resolve *r)
     struct pod_entry *en = find_entry(r->pods, r->uid);
 
     r->fn(r->err.code ? NULL : en ? &en->pod : NULL, r->err.code ? &r->err : NULL, r->data);
+    timer_free(r->limit);
     err_clear(&r->err);
     free(r->namespace);
     free(r->name);
@@ -392,8 +396,20 @@ static void resolved_claim(const json_t *claim, struct err *e, void *data)
         resolve_end(r);
 }
 
+static void resolve_late(void *data)
+{
+    struct resolve *r = data;
+
+    fetch_forget(r->pods->fetches, r);
+    err_set(&r->err, ERR_TRANSIENT, -ETIMEDOUT, "no answer about the pod's claims in %d ms",
+            r->timeout_ms);
+    resolve_end(r);
+}
+
 static void resolve_claims(struct resolve *r, struct pod_entry *en)
 {
+    r->limit = timer_new(r->pods->loop, resolve_late, r);
+    timer_set(r->limit, r->timeout_ms);
     r->open = 1; /* so that no answer ends it before all are asked */
     vec_foreach (c, &en->pod.claims)
         if (!c->fetched) {
@@ -427,13 +443,19 @@ static void resolved_pod(const struct api_response *a, void *data)
         bool known = find_entry(r->pods, uid) != NULL;
         struct pod_entry *en = put(r->pods, a->body);
 
+        if (!en) {
+            err_set(&r->err, ERR_PERMANENT, -EBADMSG,
+                    "pod %s/%s: no name in what the API server sent", r->namespace, r->name);
+            resolve_end(r);
+            return;
+        }
         if (!known)
             en->tentative_until = clock_now(loop_clock(r->pods->loop)) + TENTATIVE_MS;
         resolve_claims(r, en);
         return;
     }
     /* Not there, or a mirror of a static pod, whose uid is another: it can have no claims. */
-    if (a->status != 200 && a->status != 404)
+    if (a->err.code && a->status != 404)
         err_set(&r->err, ERR_TRANSIENT, a->err.code ? a->err.code : -EIO, "%s", err_text(&a->err));
     resolve_end(r);
 }

@@ -5,9 +5,9 @@
 
 #include <errno.h>
 
-#define POLL_MS         50
-#define CLAIM_GET_MS    4000
-#define CLAIM_GET_TRIES 4 /* repeats; with their pauses below the kubelet's 45 s */
+#define POLL_MS      50
+#define GET_PAUSE_MS 500
+#define CLAIM_GET_MS 4000 /* begun within 20 s, it ends well within the kubelet's 45 s */
 
 /*
  * Claims on their way into the table: while one is fetched, or waits for its device's last holder,
@@ -36,7 +36,7 @@ static void remove_pending(struct node *n, const char *uid)
         }
 }
 
-/* One claim of one call. */
+/* One claim of one call, from its arrival to its answer. */
 struct prep {
     struct node *node;
     struct dra_call *call;
@@ -47,10 +47,44 @@ struct prep {
     struct timer *again; /* what it waits for can't tell when it ends */
 };
 
-static void prep_free(struct prep *p, const char *uid)
+static const char *uid_of(const struct prep *p)
 {
-    if (p->pending)
-        remove_pending(p->node, uid);
+    return p->call->claims.v[p->index].uid;
+}
+
+static void set_pending(struct prep *p, bool pending)
+{
+    if (p->pending && !pending)
+        remove_pending(p->node, uid_of(p));
+    else if (!p->pending && pending)
+        add_pending(p->node, uid_of(p));
+    p->pending = pending;
+}
+
+/*
+ * Calls for one claim are carried out in the order in which they came: a Prepare that waited behind
+ * an Unprepare's back would set up what the kubelet has forgotten.
+ */
+static bool is_first(const struct prep *p)
+{
+    vec_foreach (it, &p->node->preps)
+        if (streq(uid_of(*it), uid_of(p)))
+            return *it == p;
+    return true;
+}
+
+static void answer(struct prep *p, struct dra_result *r)
+{
+    struct node *n = p->node;
+
+    set_pending(p, false);
+    for (size_t i = 0; i < n->preps.n; i++)
+        if (n->preps.v[i] == p) {
+            memmove(&n->preps.v[i], &n->preps.v[i + 1], (n->preps.n - i - 1) * sizeof(*n->preps.v));
+            n->preps.n--;
+            break;
+        }
+    dra_call_answer(p->call, p->index, r); /* the call may end with it */
     timer_free(p->again);
     free(p);
 }
@@ -70,9 +104,7 @@ static void answer_error(struct prep *p, const struct err *e)
 
     log_error_err(e, p->call->prepare ? "claim not prepared" : "claim not unprepared", "claim",
                   title, "uid", ref->uid);
-    _cleanup_free_ char *uid = xstrdup(ref->uid); /* the call may end with the answer */
-    dra_call_answer(p->call, p->index, &r);
-    prep_free(p, uid);
+    answer(p, &r);
 }
 
 /*
@@ -80,15 +112,16 @@ static void answer_error(struct prep *p, const struct err *e)
  * repeats a Prepare that failed only when it syncs the pod next, after 60 to 90 s
  * (kuberuntime_manager.go: SyncPod() returns no error then).
  */
-static void wait_or_fail(struct prep *p, timer_fn *fn, const struct err *e)
+static void wait_or_fail(struct prep *p, timer_fn *fn, int64_t pause_ms, const struct err *e)
 {
     if (p->node->stopping || time_left(p) == 0) {
         answer_error(p, e);
         return;
     }
+    set_pending(p, false);
     if (!p->again)
         p->again = timer_new(p->node->loop, fn, p);
-    timer_set(p->again, POLL_MS);
+    timer_set(p->again, pause_ms);
 }
 
 static void answer_prepared(struct prep *p, const struct record *rec)
@@ -107,9 +140,7 @@ static void answer_prepared(struct prep *p, const struct record *rec)
     }
     log_info("claim prepared", "claim", title, "uid", rec->uid, "ms",
              clock_ms_since(p->began_us, ms));
-    _cleanup_free_ char *uid = xstrdup(rec->uid);
-    dra_call_answer(p->call, p->index, &r);
-    prep_free(p, uid);
+    answer(p, &r);
 }
 
 static void acquired(struct claim *c, struct err *e, void *data)
@@ -168,6 +199,18 @@ static bool is_finished(struct node *n, const struct claim *c)
     return !c->rec->by_kubelet && n->pods && pods_synced(n->pods) && !node_claim_in_use(n, c);
 }
 
+static void held_by(struct err *e, const struct grant *g, const struct claim *holder)
+{
+    const char *until = holder->rec->state == RECORD_RELEASING ? ", which is being released"
+                        : holder->rec->by_kubelet              ? " until that is unprepared"
+                                                               : " until its pods have ended";
+
+    err_set(e, ERR_TRANSIENT, -EBUSY, "VF %s (device %s) is held by claim %s/%s (uid %s)%s%s%s",
+            g->vf_address, g->device, holder->rec->namespace, holder->rec->name, holder->rec->uid,
+            holder->pod_uid ? ", used by the pod with uid " : "",
+            holder->pod_uid ? holder->pod_uid : "", until);
+}
+
 static void acquisition_go_on(void *data)
 {
     struct acquisition *a = data;
@@ -190,11 +233,7 @@ static void acquisition_go_on(void *data)
             claims_release(n->claims, holder, left, holder_released, a);
             return;
         }
-        err_set(&e, ERR_TRANSIENT, -EBUSY,
-                "VF %s (device %s) is held by claim %s/%s (uid %s)%s%s until that is unprepared",
-                d->grant.vf_address, d->grant.device, holder->rec->namespace, holder->rec->name,
-                holder->rec->uid, holder->pod_uid ? ", used by the pod with uid " : "",
-                holder->pod_uid ? holder->pod_uid : "");
+        held_by(&e, &d->grant, holder);
         acquisition_fail(a, &e);
         return;
     }
@@ -234,20 +273,36 @@ void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubele
     acquisition_go_on(a);
 }
 
-static void prepare_allocation(struct prep *p, const struct allocation *a)
-{
-    _cleanup_err_ struct err e = ERR_INIT;
+static void prepare_one(void *data);
 
-    if (a->devices.n) {
-        node_acquire(p->node, a, true, time_left(p), acquired, p);
-        return;
-    }
-    err_set(&e, ERR_PERMANENT, -ENODEV, "claim %s/%s has no device of driver %s", a->namespace,
-            a->name, p->node->c.driver);
-    answer_error(p, &e);
+static int no_longer_fits(struct err *e, const struct record *rec)
+{
+    return err_set(e, ERR_TRANSIENT, -ESTALE,
+                   "claim %s/%s was allocated anew, and its former VF isn't released yet",
+                   rec->namespace, rec->name);
 }
 
-static void prepare_one(void *data);
+/* What a reading of the claim says; the reading is used up with that. */
+static void prepare_allocation(struct prep *p, const struct allocation *a)
+{
+    struct claim *c = claims_find(p->node->claims, a->uid);
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    if (c && record_fits(c->rec, a)) {
+        c->rec->by_kubelet = true; /* who calls Prepare will call Unprepare */
+        claims_acquire(p->node->claims, c, 0, acquired, p);
+    } else if (c) {
+        no_longer_fits(&e, c->rec);
+        node_review_claims(p->node);
+        wait_or_fail(p, prepare_one, GET_PAUSE_MS, &e);
+    } else if (a->devices.n) {
+        node_acquire(p->node, a, true, time_left(p), acquired, p);
+    } else {
+        err_set(&e, ERR_PERMANENT, -ENODEV, "claim %s/%s has no device of driver %s", a->namespace,
+                a->name, p->node->c.driver);
+        answer_error(p, &e);
+    }
+}
 
 static void claim_fetched(const json_t *claim, struct err *e, void *data)
 {
@@ -256,60 +311,79 @@ static void claim_fetched(const json_t *claim, struct err *e, void *data)
     _cleanup_(allocation_done) struct allocation a = {0};
     _cleanup_err_ struct err own = ERR_INIT;
 
+    if (!claim && e->kind == ERR_TRANSIENT) {
+        wait_or_fail(p, prepare_one, GET_PAUSE_MS, e);
+        return;
+    }
     if (!claim) {
         answer_error(p, e);
         return;
     }
+    /* It serves this call, and no other. */
+    (void)pods_take_fresh(p->node->pods, ref->namespace, ref->name, ref->uid);
     if (allocation_read(claim, p->node->c.driver, ref->uid, &a, &own) < 0) {
         answer_error(p, &own);
         return;
     }
     /* While the claim was fetched a sandbox may have begun with it. */
-    if (claims_find(p->node->claims, ref->uid)) {
-        remove_pending(p->node, ref->uid);
-        p->pending = false;
+    struct claim *c = claims_find(p->node->claims, ref->uid);
+    if (c && (c->busy || c->rec->state != RECORD_PREPARED)) {
+        set_pending(p, false);
         prepare_one(p);
         return;
     }
     prepare_allocation(p, &a);
 }
 
+static void released_first(struct claim *c, struct err *e, void *data)
+{
+    struct prep *p = data;
+
+    (void)c;
+    if (e)
+        answer_error(p, e);
+    else
+        prepare_one(p);
+}
+
+static int still_busy(struct err *e, const struct dra_claim_ref *ref, const struct claim *c)
+{
+    const char *how = c && c->rec->state == RECORD_RELEASING  ? "released"
+                      : c && c->rec->state == RECORD_PREPARED ? "worked on"
+                                                              : "prepared";
+
+    return err_set(e, ERR_TRANSIENT, -EBUSY, "claim %s/%s is still being %s", ref->namespace,
+                   ref->name, how);
+}
+
 static void prepare_one(void *data)
 {
     struct prep *p = data;
+    struct node *n = p->node;
     const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
-    struct claim *c = claims_find(p->node->claims, ref->uid);
+    struct claim *c = claims_find(n->claims, ref->uid);
     _cleanup_err_ struct err e = ERR_INIT;
 
-    if (!c && is_pending(p->node, ref->uid)) {
-        err_set(&e, ERR_TRANSIENT, -EBUSY, "another call is preparing this claim");
-        wait_or_fail(p, prepare_one, &e);
-        return;
-    }
-    if (!c) {
+    if (n->stopping) {
+        err_set(&e, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
+        answer_error(p, &e);
+    } else if (!is_first(p) || (c ? c->busy : is_pending(n, ref->uid))) {
+        still_busy(&e, ref, c);
+        wait_or_fail(p, prepare_one, POLL_MS, &e);
+    } else if (c && c->rec->state != RECORD_PREPARED) { /* a release that failed: once more */
+        claims_release(n->claims, c, time_left(p), released_first, p);
+    } else if (c && c->rec->by_kubelet) { /* prepared, and not unprepared since */
+        claims_acquire(n->claims, c, 0, acquired, p);
+    } else {
         const struct allocation *known =
-            pods_take_fresh(p->node->pods, ref->namespace, ref->name, ref->uid);
+            pods_take_fresh(n->pods, ref->namespace, ref->name, ref->uid);
 
-        add_pending(p->node, ref->uid);
-        p->pending = true;
+        set_pending(p, true);
         if (known)
             prepare_allocation(p, known);
         else
-            pods_fetch_claim(p->node->pods, ref->namespace, ref->name, CLAIM_GET_MS,
-                             CLAIM_GET_TRIES, claim_fetched, p);
-        return;
+            pods_fetch_claim(n->pods, ref->namespace, ref->name, CLAIM_GET_MS, 0, claim_fetched, p);
     }
-    if (c->busy || c->rec->state != RECORD_PREPARED) {
-        err_set(&e, ERR_TRANSIENT, -EBUSY, "claim %s/%s is still being %s", c->rec->namespace,
-                c->rec->name,
-                c->rec->state == RECORD_PREPARED    ? "worked on"
-                : c->rec->state == RECORD_PREPARING ? "prepared"
-                                                    : "released");
-        wait_or_fail(p, prepare_one, &e);
-        return;
-    }
-    c->rec->by_kubelet = true; /* who calls Prepare will call Unprepare */
-    claims_acquire(p->node->claims, c, 0, acquired, p);
 }
 
 static void released(struct claim *c, struct err *e, void *data)
@@ -323,30 +397,26 @@ static void released(struct claim *c, struct err *e, void *data)
         answer_error(p, e);
         return;
     }
-    log_info("claim unprepared", "uid", p->call->claims.v[p->index].uid, "ms",
-             clock_ms_since(p->began_us, ms));
-    dra_call_answer(p->call, p->index, &r);
-    prep_free(p, NULL);
+    log_info("claim unprepared", "uid", uid_of(p), "ms", clock_ms_since(p->began_us, ms));
+    answer(p, &r);
 }
 
 static void unprepare_one(void *data)
 {
     struct prep *p = data;
+    struct node *n = p->node;
     const struct dra_claim_ref *ref = &p->call->claims.v[p->index];
-    struct claim *c = claims_find(p->node->claims, ref->uid);
+    struct claim *c = claims_find(n->claims, ref->uid);
     _cleanup_err_ struct err e = ERR_INIT;
 
-    if (!c && !is_pending(p->node, ref->uid)) {
+    if (!is_first(p) || (c ? c->busy : is_pending(n, ref->uid))) {
+        still_busy(&e, ref, c);
+        wait_or_fail(p, unprepare_one, POLL_MS, &e);
+    } else if (c) {
+        claims_release(n->claims, c, time_left(p), released, p);
+    } else {
         released(NULL, NULL, p); /* nothing of it is left: success */
-        return;
     }
-    if (!c || c->busy) {
-        err_set(&e, ERR_TRANSIENT, -EBUSY, "claim %s/%s is still being worked on", ref->namespace,
-                ref->name);
-        wait_or_fail(p, unprepare_one, &e);
-        return;
-    }
-    claims_release(p->node->claims, c, time_left(p), released, p);
 }
 
 void node_dra_call(struct dra_call *call, void *data)
@@ -364,6 +434,7 @@ void node_dra_call(struct dra_call *call, void *data)
 
         *p = (struct prep){
             .node = n, .call = call, .index = i, .deadline = deadline, .began_us = began_us};
+        *VEC_PUSH(&n->preps) = p;
         if (!uid_is_valid(uid)) {
             err_set(&e, ERR_USER, -EINVAL, "\"%s\" is no uid", uid);
             answer_error(p, &e);

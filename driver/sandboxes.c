@@ -190,11 +190,7 @@ static bool may_be_ours(struct node *n, const struct nri_pod *pod)
 {
     const struct pod *known = pods_find(n->pods, pod->uid);
 
-    for (struct claim *c = claims_next(n->claims, NULL); c; c = claims_next(n->claims, c))
-        vec_foreach (uid, &c->rec->pods)
-            if (streq(*uid, pod->uid))
-                return true;
-    return known && known->claims.n > 0;
+    return claims_next_of_pod(n->claims, pod->uid, NULL) || (known && known->claims.n > 0);
 }
 
 static void on_event(struct nri_call *call, enum nri_event ev, const struct nri_pod *pod,

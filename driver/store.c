@@ -11,6 +11,8 @@
 
 #define MAGIC       "sriov-dra claim record crc32="
 #define RECORD_MAX  (1 << 20)
+#define NOTE        ".sandbox"
+#define SANDBOX_MAX 255
 #define HEADER_SIZE (sizeof(MAGIC) - 1 + 8 + 1)
 
 int store_open(const char *path, struct store *ret, struct err *e)
@@ -53,10 +55,30 @@ int store_save(const struct store *s, const struct record *r, struct err *e)
 
 int store_remove(const struct store *s, const char *uid, struct err *e)
 {
-    _cleanup_free_ char *name = xasprintf("%s.json", uid);
-    int r = file_remove(s->dirfd, name, true, e);
+    _cleanup_free_ char *name = xasprintf("%s.json", uid), *note = xasprintf("%s" NOTE, uid);
+    int r = file_remove(s->dirfd, note, false, e);
 
+    if (r == 0)
+        r = file_remove(s->dirfd, name, true, e);
     return r < 0 ? err_prefix(e, r, "journal in %s", s->path) : 0;
+}
+
+int store_note_sandbox(const struct store *s, const char *uid, const char *sandbox_id,
+                       struct err *e)
+{
+    _cleanup_free_ char *name = xasprintf("%s" NOTE, uid);
+    int r = file_write_atomic(s->dirfd, name, sandbox_id, strlen(sandbox_id), 0600, false, e);
+
+    return r < 0 ? err_prefix(e, r, "%s/%s", s->path, name) : 0;
+}
+
+char *store_sandbox(const struct store *s, const char *uid)
+{
+    _cleanup_free_ char *name = xasprintf("%s" NOTE, uid);
+    char *id = NULL;
+
+    (void)file_read(s->dirfd, name, SANDBOX_MAX, &id, NULL, NULL);
+    return id;
 }
 
 void store_content_done(struct store_content *c)

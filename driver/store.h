@@ -20,6 +20,16 @@ void store_done(struct store *s);
 int store_save(const struct store *s, const struct record *r, struct err *e);
 int store_remove(const struct store *s, const char *uid, struct err *e);
 
+/*
+ * Beside a claim's record: the sandbox in which its attachment was completed; one that was cut
+ * short is told by that. Not synced, for a power cut ends the sandboxes too. store_remove() removes
+ * it.
+ */
+int store_note_sandbox(const struct store *s, const char *uid, const char *sandbox_id,
+                       struct err *e);
+/* NULL: there is none. The caller frees it. */
+char *store_sandbox(const struct store *s, const char *uid);
+
 /* A file that is no good record: where it was set aside, and why. */
 struct store_bad {
     char *file, *why;

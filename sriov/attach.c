@@ -159,10 +159,22 @@ static int set_up(struct nl_transport *pod, const struct place *at, const char *
     return r;
 }
 
+static int take_result(struct nl_transport *pod, const struct place *at, struct attach_result *ret,
+                       struct err *e)
+{
+    struct attach_result res = {.mac = at->mac, .mtu = at->mtu};
+    int r = addr_list(pod, at->ifindex, &res.addrs, e);
+
+    if (r < 0)
+        return r;
+    memcpy(res.name, at->name, sizeof(res.name));
+    *ret = res;
+    return 0;
+}
+
 static int read_result(struct nl_transport *pod, const char *name, const struct attach_spec *spec,
                        struct attach_result *ret, struct err *e)
 {
-    struct attach_result res = {0};
     struct place at;
 
     int r = find_in(pod, spec->vf_address, &at, e);
@@ -173,14 +185,7 @@ static int read_result(struct nl_transport *pod, const char *name, const struct 
     if (!streq(at.name, name) || !at.up || (spec->mtu && at.mtu != spec->mtu))
         return err_set(e, ERR_PERMANENT, -EIO, "accepted, but it is %s, MTU %u, %s in the pod",
                        at.name, at.mtu, at.up ? "up" : "down");
-    r = addr_list(pod, at.ifindex, &res.addrs, e);
-    if (r < 0)
-        return r;
-    memcpy(res.name, at.name, sizeof(res.name));
-    res.mac = at.mac;
-    res.mtu = at.mtu;
-    *ret = res;
-    return 0;
+    return take_result(pod, &at, ret, e);
 }
 
 int vf_attach_with(const struct hw *hw, struct nl_transport *pod, int netns_fd, int host_netns_fd,
@@ -295,8 +300,8 @@ int vf_detach(const struct hw *hw, int netns_fd, const char *vf_address, const c
     return vf_detach_with(hw, pod, own_fd, vf_address, name, ret_moved, e);
 }
 
-int vf_is_in(int netns_fd, const char *vf_address, bool *ret, char ret_name[static IFNAMSIZ],
-             struct err *e)
+int vf_look_in(int netns_fd, const char *vf_address, bool *ret_in, struct attach_result *ret,
+               struct err *e)
 {
     _cleanup_(nl_freep) struct nl_transport *nl = NULL;
     struct place at;
@@ -304,10 +309,10 @@ int vf_is_in(int netns_fd, const char *vf_address, bool *ret, char ret_name[stat
     int r = nl_open_in(netns_fd, NETLINK_ROUTE, &nl, e);
     if (r == 0)
         r = find_in(nl, vf_address, &at, e);
+    if (r == 0 && at.ifindex && ret)
+        r = take_result(nl, &at, ret, e);
     if (r < 0)
         return err_prefix(e, r, "looking for VF %s", vf_address);
-    *ret = at.ifindex != 0;
-    if (*ret)
-        memcpy(ret_name, at.name, sizeof(at.name));
+    *ret_in = at.ifindex != 0;
     return 0;
 }

@@ -53,6 +53,9 @@ int vf_attach_with(const struct hw *hw, struct nl_transport *pod, int netns_fd, 
 int vf_detach_with(const struct hw *hw, struct nl_transport *pod, int host_netns_fd,
                    const char *vf_address, const char *name, bool *ret_moved, struct err *e);
 
-/* Whether the VF's netdev is in the namespace of `netns_fd`; *ret_name (16 bytes) if so. */
-int vf_is_in(int netns_fd, const char *vf_address, bool *ret, char ret_name[static IFNAMSIZ],
-             struct err *e);
+/*
+ * Whether the VF's netdev is in the namespace of `netns_fd`, and what it is like there: `ret` may
+ * be NULL, and is set if it is there.
+ */
+int vf_look_in(int netns_fd, const char *vf_address, bool *ret_in, struct attach_result *ret,
+               struct err *e);

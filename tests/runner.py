@@ -26,6 +26,7 @@ BUILDS = {
     "release": (BUILD, "gcc", ["-Dwerror=true", "-Db_lto=false"]),
     "asan": (BUILD / "asan", "gcc", ["-Dwerror=true", "-Db_sanitize=address,undefined", "-Doptimization=1"]),
     "clang": (BUILD / "clang", "clang", ["-Dwerror=true"]),
+    "no-libpci": (BUILD / "no-libpci", "gcc", ["-Dwerror=true", "-Dlibpci=disabled"]),
 }
 
 # It doesn't see system headers: their loops are named here, and what it says
@@ -102,8 +103,8 @@ def tail(log, lines=25):
         print(f"    {line}")
 
 
-def build(suite, name):
-    """Brings a build up to date; a failure counts as a failed case of the suite."""
+def build(suite, name, *targets):
+    """Brings a build up to date, or some of it; a failure counts as a failed case of the suite."""
     directory, compiler, options = BUILDS[name]
     stamp = directory / "options"
     wanted = " ".join([compiler, *options])
@@ -118,7 +119,7 @@ def build(suite, name):
         if status == 0:
             stamp.write_text(wanted)
     if status == 0:
-        status = run(["ninja", "-C", directory], log, show=False)
+        status = run(["ninja", "-C", directory, *targets], log, show=False)
     if status != 0:
         print(f"  FAIL build {name}: {log}")
         tail(log)
@@ -244,6 +245,8 @@ def lint(suite):
         if suite.wants(case) and build(suite, name):
             print(f"  ok   {case} -Werror")
             suite.add(f"{case} -Werror", "passed")
+    if suite.wants("without libpci") and build(suite, "no-libpci", "sriov-dra"):
+        suite.check("without libpci", [TOP / "tests/lint/no-libpci", program("no-libpci")])
     suite.check("walls", [PYTHON, "-B", TOP / "tests/lint/walls", TOP])
     if c:
         suite.check("clang-format", ["clang-format", "--dry-run", "-Werror", *c])

@@ -6,7 +6,7 @@
 #include "sriov/attach.h"
 #include "base/clock.h"
 #include "base/str.h"
-#include "sriov/plan.h"
+#include "tests/bench/vf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,21 +38,10 @@ static int open_namespaces(struct bench *b, struct err *e)
 static int find_vf(struct bench *b, const char *pf, unsigned index, struct err *e)
 {
     _cleanup_(vf_state_done) struct vf_state s = {0};
-    _cleanup_free_ char *pf_address = NULL, *vf_address = NULL;
-    int r = sysroot_link_name(b->hw.root, &pf_address, e, "sys/class/net/%s/device", pf);
+    int r = bench_find_vf(&b->hw, pf, index, &s, &b->original, e);
 
-    if (r == 0)
-        r = sysroot_link_name(b->hw.root, &vf_address, e, "sys/class/net/%s/device/virtfn%u", pf,
-                              index);
-    if (r == 0)
-        r = vf_state_read(&b->hw, pf_address, vf_address, index, &s, e);
-    if (r < 0)
-        return r;
-    if (!s.home)
-        return err_set(e, ERR_PERMANENT, -EBUSY, "VF %u of %s isn't home", index, pf);
-    vf_original_from(&s, pf_address, &b->original);
     b->ifindex = s.ifindex;
-    return 0;
+    return r;
 }
 
 /* The index stays the VF's: it is taken in the new namespace only if something else has it. */

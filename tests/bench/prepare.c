@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "proto/dra_v1.pb-c.h"
-#include "sriov/plan.h"
 #include "tests/bench/client.h"
+#include "tests/bench/vf.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -195,22 +195,11 @@ static int one_round(struct bench *b, bool bare_first, long pause, struct err *e
 static int find_vf(struct bench *b, const char *pf, unsigned index, struct err *e)
 {
     _cleanup_(vf_state_done) struct vf_state s = {0};
-    _cleanup_free_ char *pf_address = NULL, *vf_address = NULL;
-    int r = sysroot_link_name(b->hw.root, &pf_address, e, "sys/class/net/%s/device", pf);
+    int r = bench_find_vf(&b->hw, pf, index, &s, &b->original, e);
 
-    if (r == 0)
-        r = sysroot_link_name(b->hw.root, &vf_address, e, "sys/class/net/%s/device/virtfn%u", pf,
-                              index);
-    if (r == 0)
-        r = vf_state_read(&b->hw, pf_address, vf_address, index, &s, e);
-    if (r < 0)
-        return r;
-    if (!s.home)
-        return err_set(e, ERR_PERMANENT, -EBUSY, "VF %u of %s isn't home", index, pf);
-    vf_original_from(&s, pf_address, &b->original);
     b->pf_ifindex = s.pf_ifindex;
     b->vf_ifindex = s.ifindex;
-    return 0;
+    return r;
 }
 
 static int run(struct bench *b, char **argv, struct err *e)

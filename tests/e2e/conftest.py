@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures: `lab` is a running lab with the settings of the test's mark, e.g.
 @pytest.mark.lab(gates="DRAOptionalNodeOperations=false", nodes=2); `driver` is
-a driver in node1 that isn't started yet.
+a driver in node1 that isn't started yet, `started` one that is.
 
 A lab starts with the first test that wants it. Tests are sorted so that those
 of one setting come together, and one lab is up at a time.
@@ -13,6 +13,7 @@ import signal
 import pytest
 
 from lab import BUILD, Driver, Lab, LabError
+from objects import classes, pools, provision
 
 
 def pytest_addoption(parser):
@@ -111,6 +112,16 @@ def drivers(request, lab):
 @pytest.fixture
 def driver(drivers):
     return drivers()
+
+
+@pytest.fixture
+def started(lab, driver):
+    """The driver with the pools of most tests, offered: 7 VFs to prepare, 4 to skip."""
+    provision(lab.nodes["node1"])
+    driver.start(pools())
+    lab.apply(classes())
+    lab.wait_slices(11)
+    return driver
 
 
 def save_logs(test, lab):

@@ -1,20 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that can't be: a clear error that names what to mend, and nothing is touched."""
-import pytest
-
-from objects import (GROUP, Vf, claim, classes, config, device_class, link_in_pod, pool, pools, provision, wait_ping,
+from objects import (GROUP, Vf, claim, device_class, link_in_pod, pool, pools, provision, wait_ping,
                      wait_state)
 
 DEVICE = "0000:01:10.0"
-
-
-@pytest.fixture
-def started(lab, driver):
-    provision(lab.nodes["node1"])
-    driver.start(pools())
-    lab.apply(classes())
-    lab.wait_slices(11)
-    return driver
 
 
 def with_settings(**settings):

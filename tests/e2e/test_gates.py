@@ -2,7 +2,7 @@
 """Where skipNodeOperations isn't honoured it is noticed, said once, and pods run through Prepare."""
 import pytest
 
-from objects import claim, classes, link_in_pod, pools, provision, rpcs, wait_ping
+from objects import claim, link_in_pod, rpcs, wait_ping
 
 OFF = "DRAOptionalNodeOperations=false"
 
@@ -29,36 +29,25 @@ def honoured(lab):
 
 
 @pytest.mark.lab(gates=OFF)
-def test_gate_off_everywhere(lab, driver):
-    provision(lab.nodes["node1"])
-    driver.start(pools())
-    lab.apply(classes())
-    slices = lab.wait_slices(11)
-    assert not any("skipNodeOperations" in s["spec"] for s in slices)
+def test_gate_off_everywhere(lab, started):
+    assert not any("skipNodeOperations" in s["spec"] for s in lab.slices())
     assert honoured(lab) == {False}
-    driver.wait_log("doesn't declare DRAOptionalNodeOperations")
-    assert driver.log().count("doesn't declare DRAOptionalNodeOperations") == 1
-    run_through_prepare(lab, driver)
+    started.wait_log("doesn't declare DRAOptionalNodeOperations")
+    assert started.log().count("doesn't declare DRAOptionalNodeOperations") == 1
+    run_through_prepare(lab, started)
 
 
 @pytest.mark.lab(kubelet_gates=OFF)
-def test_gate_off_at_the_kubelet_alone(lab, driver):
-    provision(lab.nodes["node1"])
-    driver.start(pools())
-    lab.apply(classes())
-    slices = lab.wait_slices(11)
-    assert not any("skipNodeOperations" in s["spec"] for s in slices)
+def test_gate_off_at_the_kubelet_alone(lab, started):
+    assert not any("skipNodeOperations" in s["spec"] for s in lab.slices())
     assert honoured(lab) == {False}
-    run_through_prepare(lab, driver)
+    run_through_prepare(lab, started)
 
 
 @pytest.mark.lab(gates=OFF, kubelet_gates="DRAOptionalNodeOperations=true")
-def test_gate_off_at_the_api_server_alone(lab, driver):
+def test_gate_off_at_the_api_server_alone(lab, started):
     """The server drops the field without an error: only what it sends back tells."""
-    provision(lab.nodes["node1"])
-    driver.start(pools())
-    lab.apply(classes())
-    driver.wait_log("skipNodeOperations")
+    started.wait_log("skipNodeOperations")
     lab.wait_for(lambda: honoured(lab) == {False}, 30, "skipHonoured is false")
     lab.wait_slices(11)
-    run_through_prepare(lab, driver)
+    run_through_prepare(lab, started)

@@ -1,21 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path with Prepare: what was asked is in force, and gone afterwards."""
-import pytest
-
 from lab import IDLE, wait_for
-from objects import (Vf, address_of, allocated, claim, classes, link_in_pod, ping, pools, provision, rpcs, vf_of_claim,
+from objects import (Vf, address_of, allocated, claim, link_in_pod, ping, rpcs, vf_of_claim,
                      wait_ping, wait_state)
 
 MAC = "52:54:00:ab:cd:01"
-
-
-@pytest.fixture
-def started(lab, driver):
-    provision(lab.nodes["node1"])
-    driver.start(pools())
-    lab.apply(classes())
-    lab.wait_slices(11)
-    return driver
 
 
 def vlan_claim(name, vlan, address, **kwargs):

@@ -1,19 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path without Prepare: the kubelet calls nobody, and the pod has what the slice promised."""
-import pytest
-
 from lab import wait_for
-from objects import (SKIP_PF, Vf, address_of, allocated, claim, classes, link_in_pod, ping, pools, provision, rpcs, skips,
+from objects import (SKIP_PF, Vf, address_of, allocated, claim, link_in_pod, ping, pools, rpcs, skips,
                      vf_of_claim, wait_ping, wait_state)
-
-
-@pytest.fixture
-def started(lab, driver):
-    provision(lab.nodes["node1"])
-    driver.start(pools())
-    lab.apply(classes())
-    lab.wait_slices(11)
-    return driver
 
 
 def skip_claim(name, address, settings=None, **kwargs):

@@ -310,7 +310,6 @@ static void attach_refusals(struct lab *l)
     struct attach_spec spec = {.name = "net1"};
     _cleanup_(attach_result_done) struct attach_result res = {0};
     _cleanup_err_ struct err e = ERR_INIT;
-    char name[IFNAMSIZ];
     bool in;
 
     memcpy(spec.vf_address, l->a.o.address, sizeof(spec.vf_address));
@@ -344,9 +343,11 @@ static void attach_refusals(struct lab *l)
     attach_result_done(&res);
     CHECK_OK(vf_attach(&l->hw, fd, &spec, &res, &e), &e);
     must("ip -n hw-a route | grep -q '203.0.113.0/24 via 192.0.2.2 dev net1'");
-    CHECK_OK(vf_is_in(fd, l->a.o.address, &in, name, &e), &e);
-    CHECK(in && streq(name, "net1"));
-    CHECK_OK(vf_is_in(fd, l->b.o.address, &in, name, &e), &e);
+    attach_result_done(&res);
+    CHECK_OK(vf_look_in(fd, l->a.o.address, &in, &res, &e), &e);
+    CHECK(in && streq(res.name, "net1") && res.mtu == 1400 && mac_equal(&res.mac, &l->a.o.mac));
+    CHECK(res.addrs.n > 0);
+    CHECK_OK(vf_look_in(fd, l->b.o.address, &in, NULL, &e), &e);
     CHECK(!in);
     l->a.netns = "hw-a";
     detach(l, &l->a);

@@ -93,6 +93,27 @@ static void damaged(struct fixture *f, const char *command, const char *why)
     assert_int_equal(again.bad.n, 1);
 }
 
+/* The note of a sandbox comes and goes with its record. */
+static void test_sandbox_note(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_err_ struct err e = ERR_INIT;
+    _cleanup_(store_content_done) struct store_content c = {0};
+
+    save(f, "a");
+    assert_null(store_sandbox(&f->store, "a"));
+    assert_ok(store_note_sandbox(&f->store, "a", "first", &e), &e);
+    assert_ok(store_note_sandbox(&f->store, "a", "second", &e), &e);
+    assert_ok(store_load(&f->store, &c, &e), &e);
+    assert_int_equal(c.records.n, 1);
+    assert_int_equal(c.bad.n, 0);
+    _cleanup_free_ char *id = store_sandbox(&f->store, "a");
+    assert_string_equal(id, "second");
+    assert_null(store_sandbox(&f->store, "b"));
+    assert_ok(store_remove(&f->store, "a", &e), &e);
+    assert_null(store_sandbox(&f->store, "a"));
+}
+
 static void test_flipped_byte(void **state)
 {
     damaged(*state, "sed -i 's/default/Default/' a.json", "checksum");
@@ -159,6 +180,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(test_save_load_remove),
+        T(test_sandbox_note),
         T(test_flipped_byte),
         T(test_truncated),
         T(test_empty),
