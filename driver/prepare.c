@@ -62,8 +62,8 @@ static void set_pending(struct prep *p, bool pending)
 }
 
 /*
- * Calls for one claim are carried out in the order in which they came: a Prepare that waited behind
- * an Unprepare's back would set up what the kubelet has forgotten.
+ * Calls for one claim are carried out in the order in which they came: a Prepare that waited, and
+ * went on after an Unprepare which came later, would set up what the kubelet has forgotten.
  */
 static bool is_first(const struct prep *p)
 {
