@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench-start [--kubeconfig FILE --slices DRIVER --devices N] [--line TEXT]... [--settle MS]
- *             -- PROGRAM ARG...
+ *             [--register SOCKET] -- PROGRAM ARG...
  *
  * Runs a program and says, as one JSON object, how many milliseconds after exec its stderr had a
  * line with each TEXT, and when a watch of the API had seen a complete pool of N devices of
  * DRIVER; then, after `settle` ms more, its memory (KiB). One clock for all of it, the guest's.
- * Ends the program with SIGTERM; what it wrote is passed on.
+ * Ends the program with SIGTERM; what it wrote is passed on. With --register it is told there, as
+ * soon as it listens, that the kubelet knows it: the kubelet looks once a second.
  */
 #include "base/clock.h"
 #include "base/file.h"
@@ -35,6 +36,7 @@ struct slice {
 
 struct start {
     const char *kubeconfig, *driver;
+    const char *socket; /* for registration; NULL: none, or done */
     size_t devices;
     VEC(struct wanted) lines;
     int64_t settle_ms;
@@ -160,9 +162,29 @@ static void read_program(struct start *s)
     }
 }
 
+/* Refused until the program listens; then once more with the next turn. */
+static void try_registration(struct start *s)
+{
+    static const char registered[] = "\x08\x01"; /* RegistrationStatus.plugin_registered */
+    _cleanup_(strbuf_done) struct strbuf answer = {0};
+    struct rpc rpc;
+
+    if (rpc_open(s->socket, &rpc, NULL) < 0)
+        return;
+    if (rpc_call(&rpc, "/pluginregistration.Registration/NotifyRegistrationStatus", registered,
+                 sizeof(registered) - 1, &answer, NULL) == 0)
+        s->socket = NULL;
+    rpc_done(&rpc);
+}
+
 /* Handles what comes in for at most `ms`. */
 static void turn(struct start *s, CURLM *multi, int ms)
 {
+    if (s->socket && s->pid) {
+        if (access(s->socket, F_OK) == 0)
+            try_registration(s);
+        ms = s->socket ? 2 : ms;
+    }
     struct curl_waitfd fd = {.fd = s->out, .events = CURL_WAIT_POLLIN};
     struct pollfd readable = {.fd = s->out, .events = POLLIN};
     int running;
@@ -294,9 +316,13 @@ static int measure(struct start *s, CURLM *multi, json_t *out, struct err *e)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"slices", required_argument, NULL, 's'},     {"devices", required_argument, NULL, 'd'},
-        {"kubeconfig", required_argument, NULL, 'k'}, {"line", required_argument, NULL, 'l'},
-        {"settle", required_argument, NULL, 't'},     {0},
+        {"slices", required_argument, NULL, 's'},
+        {"devices", required_argument, NULL, 'd'},
+        {"kubeconfig", required_argument, NULL, 'k'},
+        {"line", required_argument, NULL, 'l'},
+        {"settle", required_argument, NULL, 't'},
+        {"register", required_argument, NULL, 'r'},
+        {0},
     };
     _cleanup_err_ struct err e = ERR_INIT;
     json_auto_t *out = json_object();
@@ -315,6 +341,9 @@ int main(int argc, char **argv)
             break;
         case 'l':
             VEC_PUSH(&s.lines)->text = optarg;
+            break;
+        case 'r':
+            s.socket = optarg;
             break;
         case 't':
             s.settle_ms = strtoll(optarg, NULL, 10);
