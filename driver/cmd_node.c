@@ -162,6 +162,8 @@ int cmd_node(int argc, char **argv)
         return wrong("--node-name is missing", NULL);
     if (!driver_name_ok(c.driver))
         return wrong("--driver-name must be a DNS subdomain of at most 63 characters", c.driver);
+    if (*c.kubelet_root != '/')
+        return wrong("--kubelet-root must be an absolute path", c.kubelet_root);
     _cleanup_free_ char *state = xasprintf("%s/plugins/%s/claims", c.kubelet_root, c.driver);
     if (!c.state_dir)
         c.state_dir = state;

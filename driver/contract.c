@@ -100,7 +100,7 @@ static int find_subject(const struct contract_input *in, const struct allocated_
                        "there is no VF at %s on this node (any more). Delete the pod so that it is "
                        "given another device",
                        address);
-    s.pool = pools_find(in->pools, in->node, in->labels, s.pf, s.vf, NULL);
+    s.pool = pools_find(in->pools, in->node, in->labels, s.pf, s.vf);
     if (!s.pool)
         return err_set(e, ERR_PERMANENT, -ENODEV,
                        "VF %s (index %u of %s) is in no VirtualFunctionPool of this node (any "

@@ -106,7 +106,7 @@ int attribute_name_check(const char *key, const struct jpath *at, struct err *e)
         if (streq(domain, "k8s.cni.cncf.io"))
             return jpath_err(at, e, "the domain %s is kept for Multus", domain);
     } else if (is_built_in(name)) {
-        return jpath_err(at, e, "is an attribute that the driver sets itself");
+        return jpath_err(at, e, "is a name that the driver keeps for itself");
     }
     return 0;
 bad:

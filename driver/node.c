@@ -194,9 +194,14 @@ static void on_node(const struct watch_event *ev, void *data)
         log_warn_err(ev->err, "the Node object can't be watched for now: slices wait, claims that "
                               "are set up go on");
         break;
+    case WATCH_SYNCED:
+        if (!n->uid)
+            log_warn("there is no Node object of this name: nothing is published until there is; "
+                     "--node-name, or $NODE_NAME, has to be its name",
+                     "node", n->c.name);
+        break;
     case WATCH_RESET:
     case WATCH_DELETED:
-    case WATCH_SYNCED:
         break;
     }
 }
@@ -292,7 +297,15 @@ static void show_pools(const struct node *n)
 {
     vec_foreach (p, &n->pools.problems)
         log_error("pool isn't offered", "pool", p->name, "why", p->text);
-    if (n->pools.pools.n == 0)
+    if (n->pools.pools.n)
+        return;
+    if (n->pools.problems.n)
+        log_warn("no pool is left: nothing is offered", "file", n->c.pools_file);
+    else if (n->c.pools_file)
+        log_warn("no pools in the file: nothing is offered; `sriov-dra inventory` shows what could "
+                 "be",
+                 "file", n->c.pools_file);
+    else
         log_warn("no pools: nothing is offered; `sriov-dra inventory` shows what could be, and "
                  "--config FILE offers it");
 }

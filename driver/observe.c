@@ -13,6 +13,12 @@ struct device_epoch {
     uint64_t epoch;
 };
 
+/* What a pool has here. */
+struct share {
+    bool told, meant;   /* meant: for this node */
+    size_t vfs, others; /* others: that it selects too, but a pool before it has */
+};
+
 struct observe {
     struct node *node;
     struct worker *worker;
@@ -21,7 +27,8 @@ struct observe {
     bool looking, again;
     uint64_t epoch;
     VEC(struct device_epoch) changed;
-    vf_fact_vec facts; /* of the last look, for VFs that were free then */
+    vf_fact_vec facts;        /* of the last look, for VFs that were free then */
+    VEC(struct share) shares; /* by pool, as they were told */
 
     /* the worker's */
     struct sysroot root;
@@ -85,7 +92,7 @@ static void look_run(struct job *j)
     inventory_fill_names(&k->inv);
     vec_foreach (pf, &k->inv.pfs)
         vec_foreach (vf, &pf->vfs) {
-            const struct pool *pool = pools_find(k->pools, k->node_name, k->labels, pf, vf, NULL);
+            const struct pool *pool = pools_find(k->pools, k->node_name, k->labels, pf, vf);
 
             if (pool)
                 judge(k, pf, vf, pool, VEC_PUSH(&k->facts));
@@ -164,6 +171,56 @@ static void take_facts(struct observe *o, struct look *k)
     o->facts = kept;
 }
 
+static struct share share_of(const struct node *n, const struct pool *pool)
+{
+    struct share s = {.told = true, .meant = pool_matches_node(pool, n->labels)};
+
+    vec_foreach (pf, &n->inv.pfs)
+        vec_foreach (vf, &pf->vfs) {
+            if (!s.meant || !pool_selects(pool, n->c.name, pf, vf))
+                continue;
+            bool has = pools_find(&n->pools, n->c.name, n->labels, pf, vf) == pool;
+
+            s.vfs += has;
+            s.others += !has;
+        }
+    return s;
+}
+
+/* A pool that has nothing here, or less than it selects, is a mistake more often than not. */
+static void tell_share(const struct pool *pool, const struct share *s)
+{
+    _cleanup_free_ char *vfs = xasprintf("%zu", s->vfs), *others = xasprintf("%zu", s->others);
+
+    if (!s->meant)
+        log_info("pool isn't for this node: the node's labels differ", "pool", pool->name);
+    else if (s->others)
+        log_warn("pool selects VFs that a pool before it has", "pool", pool->name, "vfs", vfs,
+                 "others", others);
+    else if (!s->vfs)
+        log_warn("pool has no VF here: it selects none of those that `sriov-dra inventory` shows",
+                 "pool", pool->name);
+    else
+        log_info("pool", "pool", pool->name, "vfs", vfs);
+}
+
+static void tell_pools(struct observe *o)
+{
+    const struct pools *ps = &o->node->pools;
+
+    if (!o->node->labels) /* the Node object isn't known yet */
+        return;
+    for (size_t i = 0; i < ps->pools.n; i++) {
+        struct share now = share_of(o->node, &ps->pools.v[i]);
+        struct share *old = i < o->shares.n ? &o->shares.v[i] : VEC_PUSH(&o->shares);
+
+        if (!old->told || old->meant != now.meant || old->vfs != now.vfs ||
+            old->others != now.others)
+            tell_share(&ps->pools.v[i], &now);
+        *old = now;
+    }
+}
+
 static void take(struct observe *o, struct look *k)
 {
     if (k->result < 0) {
@@ -174,6 +231,7 @@ static void take(struct observe *o, struct look *k)
     inventory_done(&o->node->inv);
     o->node->inv = k->inv;
     memset(&k->inv, 0, sizeof(k->inv));
+    tell_pools(o);
 }
 
 static void look_done(struct job *j)
@@ -346,5 +404,6 @@ void observe_free(struct observe *o)
         sysroot_done(&o->root);
     vf_fact_vec_done(&o->facts);
     free(o->changed.v);
+    free(o->shares.v);
     free(o);
 }

@@ -243,7 +243,7 @@ static void offer_vf(const struct offer_input *in, const struct pf *pf, const st
                      json_t *shared, device_vec *out)
 {
     const struct contract_input *c = &in->contract;
-    const struct pool *pool = pools_find(c->pools, c->node, c->labels, pf, vf, NULL);
+    const struct pool *pool = pools_find(c->pools, c->node, c->labels, pf, vf);
     const struct vf_fact *fact = find_fact(in->facts, vf->address);
 
     if (!pool || !fact)

@@ -378,6 +378,9 @@ static int parse_spec(const json_t *spec, const struct jpath *p, struct pool *po
         return r;
     if (r > 0 && (r = vf_settings_parse(settings, &settings_at, true, &pool->settings, e)) < 0)
         return r;
+    /* Its devices say "vlan: 0" where none is declared, which is a promise like any other. */
+    if (pool->mode == MODE_SKIP)
+        pool->settings.set |= VF_SET_VLAN;
     return parse_attributes(spec, p, pool, e);
 }
 

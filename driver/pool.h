@@ -94,10 +94,6 @@ bool pool_matches_node(const struct pool *p, const json_t *labels);
 /* Whether the pool's functions select this VF on the node of that name. */
 bool pool_selects(const struct pool *p, const char *node, const struct pf *pf, const struct vf *vf);
 
-/*
- * The first pool (in order of the file) that selects the VF, or NULL. A second one that does too is
- * reported in *ret_also (may be NULL), so that it can be shown.
- */
+/* The first pool (in order of the file) that selects the VF, or NULL. */
 const struct pool *pools_find(const struct pools *ps, const char *node, const json_t *labels,
-                              const struct pf *pf, const struct vf *vf,
-                              const struct pool **ret_also);
+                              const struct pf *pf, const struct vf *vf);

@@ -129,21 +129,10 @@ bool pool_selects(const struct pool *p, const char *node, const struct pf *pf, c
 }
 
 const struct pool *pools_find(const struct pools *ps, const char *node, const json_t *labels,
-                              const struct pf *pf, const struct vf *vf,
-                              const struct pool **ret_also)
+                              const struct pf *pf, const struct vf *vf)
 {
-    const struct pool *found = NULL, *also = NULL;
-
-    vec_foreach (p, &ps->pools) {
-        if (!pool_matches_node(p, labels) || !pool_selects(p, node, pf, vf))
-            continue;
-        if (found) {
-            also = p;
-            break;
-        }
-        found = p;
-    }
-    if (ret_also)
-        *ret_also = also;
-    return found;
+    vec_foreach (p, &ps->pools)
+        if (pool_matches_node(p, labels) && pool_selects(p, node, pf, vf))
+            return p;
+    return NULL;
 }

@@ -401,6 +401,7 @@ static void on_event(const struct watch_event *ev, void *data)
         schedule(p);
         break;
     case WATCH_TROUBLE:
+        log_warn_err(ev->err, "our ResourceSlices can't be watched for now: they stay as they are");
         if (p->dropped)
             try_again_after(p, RETRY_RECONNECT_MS);
         break;

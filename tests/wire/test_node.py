@@ -36,6 +36,7 @@ def attribute(slices, device, name):
     (["--node-name", NODE, "more"], "unexpected argument: more"),
     (["--node-name", NODE, "--log-format", "xml"], "--log-format must be text or json: xml"),
     (["--node-name", NODE, "--driver-name", "Sriov_dra"], "--driver-name must be a DNS subdomain"),
+    (["--node-name", NODE, "--kubelet-root", "relative"], "--kubelet-root must be an absolute path: relative"),
 ])
 def test_usage(machine, arguments, said):
     driver = machine.launch(*arguments)
@@ -69,7 +70,6 @@ def test_config_that_can_not_be_read(machine, text, said):
     ({"kubeconfig": "/nowhere"}, "/nowhere: No such file or directory"),
     ({"kubeconfig": None}, "no kubeconfig given, and this is no pod: KUBERNETES_SERVICE_HOST "),
     ({"nri_socket": "/x" * 60}, "1 to 107 bytes"),
-    ({"kubelet_root": "relative"}, "kubelet root relative: not an absolute path"),
     ({"state_dir": "/proc/claims"}, "making directory /proc/claims: No such file or directory"),
 ])
 def test_option_that_leads_nowhere(machine, changes, said):
@@ -134,6 +134,42 @@ def test_pool_with_a_mistake_stops_only_itself(machine):
 
 
 # ---- publication
+
+
+def test_what_each_pool_has_is_said(machine):
+    """Once, and again when it changes: nothing, or less than it selects, is mostly a mistake."""
+    machine.config.write_text(pools(
+        pool("first", "enp1s0", functions=[{"parent": {"interface": "enp1s0"}, "indexes": "0-1"}]),
+        pool("second", "enp1s0"), pool("typo", "enp9s0"), pool("far", "enp2s0", nodeSelector={"matchLabels": {"nic": "slow"}})))
+    machine.api.start()
+    driver = machine.start()
+    driver.wait_line("published")
+    driver.wait_line("pool=far")
+    assert driver.lines("pool=") == [
+        "info    pool pool=first vfs=2",
+        "warning pool selects VFs that a pool before it has pool=second vfs=2 others=2",
+        "warning pool has no VF here: it selects none of those that `sriov-dra inventory` shows pool=typo",
+        "info    pool isn't for this node: the node's labels differ pool=far"]
+    machine.api.put("nodes", {**node(), "metadata": {"name": NODE, "labels": {"nic": "slow"}}})
+    assert driver.wait_line("pool=far vfs=4") == "info    pool pool=far vfs=4"
+    assert len(driver.lines("pool=")) == 5
+
+
+def test_no_such_node(machine):
+    machine.api.delete("nodes", NODE)
+    machine.api.start()
+    driver = machine.start()
+    driver.wait_line("there is no Node object of this name: nothing is published.*node=node-1")
+    machine.api.put("nodes", node())
+    driver.wait_line("published")
+
+
+def test_slices_that_may_not_be_read(machine):
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+    machine.api.answers[slices] = 403, b'{"kind":"Status","message":"not for you"}'
+    machine.api.start()
+    driver = machine.start()
+    driver.wait_line("warning our ResourceSlices can't be watched for now: .*HTTP 403: not for you")
 
 
 def test_published(machine):

@@ -218,7 +218,7 @@ static const struct {
     {"spec.attributes", "{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1}", NULL},
     {"spec.attributes", "{a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1}",
      "spec.attributes: has 9 attributes, 8 at most"},
-    {"spec.attributes", "{mode: fast}", "spec.attributes.mode: is an attribute that the driver s"},
+    {"spec.attributes", "{mode: fast}", "spec.attributes.mode: is a name that the driver keeps"},
     {"spec.attributes", "{vlan: 1}", "spec.attributes.vlan"},
     {"spec.attributes", "{example.com/vlan: 1}", NULL},
     {"spec.attributes", "{sriov-dra.dev/x: 1}", "write it without the domain"},
@@ -426,13 +426,41 @@ static void test_load(void **state)
 
     const struct pf pf = {.address = "0000:01:00.0", .netdev = (char[]){"enp1s0"}};
     const struct vf first = {.index = 0}, last = {.index = 9};
-    const struct pool *also = &ps.pools.v[0];
-    assert_ptr_equal(pools_find(&ps, "n", NULL, &pf, &first, &also), &ps.pools.v[0]);
-    assert_ptr_equal(also, &ps.pools.v[1]);
-    assert_ptr_equal(pools_find(&ps, "n", NULL, &pf, &last, &also), &ps.pools.v[1]);
-    assert_null(also);
+    assert_ptr_equal(pools_find(&ps, "n", NULL, &pf, &first), &ps.pools.v[0]);
+    assert_ptr_equal(pools_find(&ps, "n", NULL, &pf, &last), &ps.pools.v[1]);
     const struct pf other = {.address = "0000:02:00.0"};
-    assert_null(pools_find(&ps, "n", NULL, &other, &last, NULL));
+    assert_null(pools_find(&ps, "n", NULL, &other, &last));
+}
+
+/* Where no VLAN is declared, a Skip pool promises that there is none. */
+static void test_skip_without_vlan(void **state)
+{
+    static const struct {
+        const char *mode, *settings;
+        bool set;
+        unsigned id;
+    } cases[] = {
+        {"Skip", "{}", true, 0},
+        {"Skip", "{mtu: 1500}", true, 0},
+        {"Skip", "{vlan: {id: 100}}", true, 100},
+        {"Prepare", "{mtu: 1500}", false, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_free_ char *text =
+            xasprintf("apiVersion: sriov-dra.dev/v1alpha1\nkind: VirtualFunctionPool\n"
+                      "metadata: {name: a}\nspec:\n  functions: [{parent: {interface: p}}]\n"
+                      "  mode: %s\n  settings: %s\n",
+                      cases[i].mode, cases[i].settings);
+        json_auto_t *o = doc(text);
+        _cleanup_(pool_done) struct pool p = {0};
+        _cleanup_err_ struct err e = ERR_INIT;
+
+        assert_ok(pool_parse(o, &p, &e), &e);
+        assert_int_equal(!!(p.settings.set & VF_SET_VLAN), cases[i].set);
+        assert_int_equal(p.settings.vlan_id, cases[i].id);
+    }
 }
 
 static void test_load_json(void **state)
@@ -478,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_broken_everywhere),
         cmocka_unit_test(test_too_many_functions),
         cmocka_unit_test(test_by_driver),
+        cmocka_unit_test(test_skip_without_vlan),
         cmocka_unit_test(test_selects),
         cmocka_unit_test(test_matches_node),
         cmocka_unit_test(test_load),
