@@ -301,7 +301,6 @@ const struct allocation *pods_take_fresh(struct pods *p, const char *namespace, 
 {
     int64_t now = clock_now(loop_clock(p->loop));
     const struct allocation *found = NULL;
-
     bool behind = watch_in_trouble(p->watch);
 
     vec_foreach (it, &p->entries) {

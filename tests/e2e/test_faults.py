@@ -161,6 +161,8 @@ def test_killed_driver_leaves_a_stale_socket(lab, started):
     lab.apply(peer())
     lab.pod("peer", ["peer"])
     lab.wait_pod("peer")
+    assert link_in_pod(lab, "peer", "net1")["ips"] == ["192.0.2.2/24"]
+    assert Vf(lab.nodes["node1"], "0000:01:10.2").state()["vlan"] == 100
 
 
 def test_kubelet_restart_puts_the_slices_back(lab, started):

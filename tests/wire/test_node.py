@@ -215,6 +215,19 @@ def test_kubelet_that_is_silent(machine):
     assert time.monotonic() - began < 3
 
 
+def test_kubelet_that_refuses(machine):
+    """It can't run what would be offered; one that comes to accept us can."""
+    machine.api.start()
+    driver = machine.start(registered=False)
+    with kubelet.Client(machine.registration) as client:
+        client.notify(False, "not you")
+        driver.wait_line("the kubelet refused the registration")
+        time.sleep(6)  # longer than a silent kubelet is waited for
+        assert machine.slices() == {}
+        client.notify(True)
+    driver.wait_line("published")
+
+
 def test_kubelet_start_deletes_slices(machine):
     """They come back, once, and slices of others are left alone."""
     other = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "other"},
