@@ -264,3 +264,19 @@ int allocation_read(const json_t *claim, const char *driver, const char *uid,
     a = (struct allocation){0};
     return 0;
 }
+
+bool allocation_skips_prepare(const struct allocation *a)
+{
+    vec_foreach (d, &a->devices)
+        if (!d->skip_prepare)
+            return false;
+    return a->devices.n > 0;
+}
+
+bool allocation_skips_unprepare(const struct allocation *a)
+{
+    vec_foreach (d, &a->devices)
+        if (!d->skip_unprepare)
+            return false;
+    return a->devices.n > 0;
+}

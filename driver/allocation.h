@@ -40,5 +40,13 @@ void allocation_done(struct allocation *a);
 int allocation_read(const json_t *claim, const char *driver, const char *uid,
                     struct allocation *ret, struct err *e);
 
+/*
+ * Whether the kubelet leaves a call out for this claim: if all of our devices in it have that in
+ * their list (pkg/kubelet/cm/dra/claiminfo.go: computeDriverStates() of 1.37). False if there is
+ * no device of ours.
+ */
+bool allocation_skips_prepare(const struct allocation *a);
+bool allocation_skips_unprepare(const struct allocation *a);
+
 /* Whether a uid is one that may go into a file name: 1 to 63 of [A-Za-z0-9-]. */
 bool uid_is_valid(const char *uid);

@@ -263,6 +263,7 @@ static int decide(const struct contract_input *in, const struct allocated_device
     settings = s.pool->settings;
     switch (s.pool->mode) {
     case MODE_PREPARE:
+    case MODE_DEFER_CLEANUP:
         vf_settings_merge(&settings, &d->asked.settings);
         break;
     case MODE_SKIP:

@@ -234,6 +234,7 @@ static void ensure_claim(struct ensure *en, struct claim *c)
         return;
     }
     claims_add_pod(c, en->pod_uid);
+    c->pods_seen = true;
     if (!ours)
         ensure_next(en);
     else if (en->why == ON_RUN)
@@ -291,14 +292,20 @@ static void ensure_next(struct ensure *en)
         ensure_next(en); /* gone meanwhile */
         return;
     }
-    bool skipped = true;
-    vec_foreach (d, &a->devices)
-        skipped &= d->skip_prepare;
-    if (skipped) {
-        node_acquire(n, a, false, 0, acquired, en);
+    /*
+     * Without Unprepare the end of a claim is ours to see. A kubelet that still has it as prepared,
+     * for a second pod, won't call Prepare again.
+     */
+    _cleanup_free_ char *title = xasprintf("%s/%s", a->namespace, a->name);
+    if (allocation_skips_unprepare(a) && node_is_pending(n, uid)) {
+        err_set(&e, ERR_TRANSIENT, -EBUSY, "another call is setting it up; tried again");
+        ensure_fail(en, title, &e);
         return;
     }
-    _cleanup_free_ char *title = xasprintf("%s/%s", a->namespace, a->name);
+    if (allocation_skips_unprepare(a)) {
+        node_acquire(n, a, !allocation_skips_prepare(a), 0, acquired, en);
+        return;
+    }
     err_set(&e, ERR_TRANSIENT, -ENOENT,
             "not prepared on this node, though the kubelet had to call Prepare for it; if this "
             "stays, delete the pod so that its claim is prepared anew");

@@ -178,7 +178,7 @@ static int survey(struct hands *h, struct record *rec, bool *ret_away, struct er
         vf_original_from(&s, d->grant.pf_address, &d->original);
         d->has_original = true;
         /* Both refuse what can't be before anything of any device is written. */
-        if (d->grant.mode == MODE_SKIP)
+        if (!mode_sets_up(d->grant.mode))
             r = verify_skip(&s, &d->grant, e);
         else
             r = vf_plan_apply(&s, &d->grant.settings, d->grant.may_raise_pf, &plan, e);
@@ -250,7 +250,7 @@ int claim_acquire(struct hands *h, struct record *rec, bool *ret_away, struct er
     for (size_t i = 0; i < rec->devices.n; i++) {
         struct record_device *d = &rec->devices.v[i];
 
-        if (d->grant.mode == MODE_SKIP)
+        if (!mode_sets_up(d->grant.mode))
             continue;
         _cleanup_(vf_state_done) struct vf_state after = {0};
         r = vf_apply(&h->hw, &d->original, &d->grant.settings, d->grant.may_raise_pf, &after, e);
@@ -320,7 +320,7 @@ static int ready_again(struct hands *h, const struct record_device *d, struct er
     const struct grant *g = &d->grant;
     _cleanup_(vf_state_done) struct vf_state after = {0};
 
-    if (g->mode == MODE_PREPARE)
+    if (mode_sets_up(g->mode))
         return vf_apply(&h->hw, &d->original, &g->settings, g->may_raise_pf, NULL, e);
     int r = vf_restore(&h->hw, &d->original, &after, e);
 

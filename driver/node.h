@@ -67,10 +67,14 @@ void node_dra_call(struct dra_call *call, void *data);
 
 /*
  * Decides an allocation, frees devices that a finished claim still holds, and acquires. fn gets the
- * claim, or the reason. Used by Prepare, and by sandboxes of claims that the kubelet skips.
+ * claim, or the reason. Used by Prepare, and by sandboxes of claims for which none comes.
+ * `by_kubelet`: as in the record. Whoever isn't a Prepare call looks at node_is_pending() first.
  */
 void node_acquire(struct node *n, const struct allocation *a, bool by_kubelet, int64_t wait_ms,
                   claim_fn *fn, void *data);
+
+/* Whether a claim is on its way into the table. */
+bool node_is_pending(const struct node *n, const char *uid);
 
 /* release.c: whether a pod or a sandbox of this node still has the claim. */
 bool node_claim_in_use(struct node *n, const struct claim *c);

@@ -63,10 +63,10 @@ static void judge(struct look *k, const struct pf *pf, const struct vf *vf, cons
         fact->why = xstrdup(err_text(&e));
         return;
     }
-    if (pool->mode == MODE_SKIP)
+    if (!mode_sets_up(pool->mode))
         n += vf_state_differs(&s, &pool->settings, &why);
     n += vf_state_unclean(&s, &why);
-    if (k->suspicious && pool->mode == MODE_PREPARE && s.home) {
+    if (k->suspicious && mode_sets_up(pool->mode) && s.home) {
         /* Whose VF the damaged record was isn't known: only what looks untouched is offered. */
         struct vf_settings untouched = {.set = VF_SET_VLAN};
 

@@ -121,12 +121,26 @@ static const char *provisioner_text(enum provisioner by)
     return "";
 }
 
+static enum skip_list list_of(enum mode mode)
+{
+    switch (mode) {
+    case MODE_PREPARE:
+        return SKIP_NOTHING;
+    case MODE_DEFER_CLEANUP:
+        return SKIP_UNPREPARE;
+    case MODE_SKIP:
+        return SKIP_ALL;
+    }
+    return SKIP_NOTHING;
+}
+
 static void put_contract(struct attributes *a, const struct pool *pool, bool verified, bool listed)
 {
     const char *set_up = "Driver", *clean_up = "Driver";
 
     switch (pool->mode) {
     case MODE_PREPARE:
+    case MODE_DEFER_CLEANUP:
         break;
     case MODE_SKIP:
         set_up = provisioner_text(pool->by);
@@ -171,13 +185,13 @@ static void put_hardware(struct attributes *a, const struct pf *pf, const struct
 }
 
 /*
- * What a pod can rely on without asking. In Prepare that is nothing but the PF's MTU, up to which
- * it may ask: settings come with the claim.
+ * What a pod can rely on without asking. Where claims set the VF up that is nothing but the PF's
+ * MTU, up to which they may ask.
  */
 static void put_settings(struct attributes *a, const struct pool *pool, const struct pf *pf)
 {
     static const struct vf_settings none;
-    const struct vf_settings *s = pool->mode == MODE_SKIP ? &pool->settings : &none;
+    const struct vf_settings *s = mode_sets_up(pool->mode) ? &none : &pool->settings;
 
     put_int(a, "vlan", s->set & VF_SET_VLAN ? s->vlan_id : 0);
     put_bool(a, "spoofCheck", s->set & VF_SET_SPOOFCHK && s->spoofchk);
@@ -185,7 +199,7 @@ static void put_settings(struct attributes *a, const struct pool *pool, const st
     if (s->set & VF_SET_MTU)
         put_int(a, "mtu", s->mtu);
     else
-        put_int(a, "mtu", pool->mode == MODE_SKIP ? 0 : pf->mtu);
+        put_int(a, "mtu", mode_sets_up(pool->mode) ? pf->mtu : 0);
 }
 
 /* Names fill what room is left: ids say the same and are always there. */
@@ -254,10 +268,10 @@ static void offer_vf(const struct offer_input *in, const struct pf *pf, const st
     struct attributes a = {json_object(), shared};
 
     device_name(vf->address, d->name);
-    d->skip = pool->mode == MODE_SKIP && verified && in->skip_declared && in->skip_kept;
+    d->skip = verified && in->skip_declared && in->skip_kept ? list_of(pool->mode) : SKIP_NOTHING;
     d->tainted = !verified;
 
-    put_contract(&a, pool, verified, d->skip);
+    put_contract(&a, pool, verified, d->skip != SKIP_NOTHING);
     put_hardware(&a, pf, vf, fact->in_use);
     put_settings(&a, pool, pf);
     put_names(&a, vf);

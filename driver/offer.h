@@ -25,9 +25,16 @@ struct offer_input {
     bool skip_kept;           /* the API server keeps skipNodeOperations (true until seen not to) */
 };
 
+/* The skipNodeOperations of the slice that a device stands in. */
+enum skip_list {
+    SKIP_NOTHING,   /* no list */
+    SKIP_UNPREPARE, /* ["NodeUnprepareResources"] */
+    SKIP_ALL,       /* ["*"] */
+};
+
 struct device {
     char name[DEVICE_NAME_SIZE];
-    bool skip;    /* into a slice with skipNodeOperations ["*"] */
+    enum skip_list skip;
     bool tainted; /* drifted: see `body` */
     json_t *body; /* the slice's device object: name, attributes, taints */
 };
@@ -35,23 +42,24 @@ typedef VEC(struct device) device_vec;
 void device_vec_done(device_vec *v);
 
 /*
- * All devices, sorted by name. A Skip VF that is verified, or in use, on a node where the list is
- * honoured gets `skip`. Where the list isn't honoured the same device goes out without it,
- * `skipHonoured: false`. One that isn't verified, whatever the mode, is out of the list, tainted
- * <driver>/drifted (NoSchedule), `verified: false`: in Prepare it is one that no claim of ours has
- * and that is away, or that the host uses. The bodies share values: don't change them.
+ * All devices, sorted by name. A VF that is verified, or in use, on a node where lists are honoured
+ * gets its mode's list. Where they aren't the same device goes out without one,
+ * `skipHonoured: false`. One that isn't verified, whatever the mode, is out of every list, tainted
+ * <driver>/drifted (NoSchedule), `verified: false`: where claims set the VF up it is one that no
+ * claim of ours has and that is away, or that the host uses. The bodies share values: don't change
+ * them.
  *
  * Attributes, all in the driver's domain and all on every device, since CEL fails on a missing key:
  *   mode, attach             as in the pool
  *   setupBy, cleanupBy       "Driver", "External"
- *   verified                 Skip: the pool's settings hold now; Prepare: home and at rest
+ *   verified                 Skip: the pool's settings hold now; else: home and at rest
  *   skipHonoured             the device is in a slice with skipNodeOperations
  *   vfIndex, pfInterface, pfPciAddress, pfDriver, driver, vendor, device (ids, "8086")
  *   linkType                 "ethernet", "infiniband", "" unknown
  *   linkSpeedMbps            of the PF now; 0 while it is unknown or down
  *   rdma                     the VF has an RDMA device
  *   vlan, spoofCheck, trust  Skip: what the pool sets; 0 and false promise nothing
- *   mtu                      Skip: the pool's, 0 if it sets none; Prepare: the PF's
+ *   mtu                      Skip: the pool's, 0 if it sets none; else: the PF's
  * Only where known: deviceName, vendorName (if there is room below 24), and
  * resource.kubernetes.io/{pcieRoot,pciBusID,numaNode}. Then the pool's own, at most 8.
  */

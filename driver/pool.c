@@ -21,8 +21,8 @@ struct choice {
 
 static const struct choice mode_choices[] = {
     {"Prepare", MODE_PREPARE},
+    {"DeferCleanup", MODE_DEFER_CLEANUP},
     {"Skip", MODE_SKIP},
-    {"DeferCleanup", NOT_YET},
     {0},
 };
 static const struct choice attach_choices[] = {
@@ -48,6 +48,18 @@ static const char *choice_text(const struct choice *c, int value)
 const char *mode_text(enum mode m)
 {
     return choice_text(mode_choices, m);
+}
+
+bool mode_sets_up(enum mode m)
+{
+    switch (m) {
+    case MODE_PREPARE:
+    case MODE_DEFER_CLEANUP:
+        return true;
+    case MODE_SKIP:
+        return false;
+    }
+    return false;
 }
 
 const char *attach_text(enum attach a)
@@ -379,7 +391,7 @@ static int parse_spec(const json_t *spec, const struct jpath *p, struct pool *po
     if (r > 0 && (r = vf_settings_parse(settings, &settings_at, true, &pool->settings, e)) < 0)
         return r;
     /* Its devices say "vlan: 0" where none is declared, which is a promise like any other. */
-    if (pool->mode == MODE_SKIP)
+    if (!mode_sets_up(pool->mode))
         pool->settings.set |= VF_SET_VLAN;
     return parse_attributes(spec, p, pool, e);
 }

@@ -11,13 +11,17 @@
 
 #define API_GROUP_VERSION "sriov-dra.dev/v1alpha1"
 
-/* Who sets a VF up, and whether the kubelet is told to call nobody. */
+/* Who sets a VF up, who cleans it, and which calls the kubelet is told to leave out. */
 enum mode {
     MODE_PREPARE,
-    MODE_SKIP,
+    MODE_DEFER_CLEANUP, /* set up in Prepare; cleaned when we see the release: no Unprepare */
+    MODE_SKIP,          /* set up before it is offered: no call at all */
 };
-const char *mode_text(enum mode m); /* "Prepare", "Skip" */
+const char *mode_text(enum mode m); /* "Prepare", "DeferCleanup", "Skip" */
 int mode_parse(const char *text, enum mode *ret);
+
+/* Whether a claim gets settings of its own, in Prepare. Else it takes the VF as the pool has it. */
+bool mode_sets_up(enum mode m);
 
 enum attach {
     ATTACH_NRI,  /* we move the netdev into the pod */

@@ -13,7 +13,7 @@
  * Claims on their way into the table: while one is fetched, or waits for its device's last holder,
  * a second call for it must not pass by.
  */
-static bool is_pending(const struct node *n, const char *uid)
+bool node_is_pending(const struct node *n, const char *uid)
 {
     vec_foreach (u, &n->pending_uids)
         if (streq(*u, uid))
@@ -147,10 +147,12 @@ static void acquired(struct claim *c, struct err *e, void *data)
 {
     struct prep *p = data;
 
-    if (e)
+    if (e) {
         answer_error(p, e);
-    else
-        answer_prepared(p, c->rec);
+        return;
+    }
+    c->pods_seen |= pods_need_claim(p->node->pods, c->rec);
+    answer_prepared(p, c->rec);
 }
 
 /* An acquisition: first the devices' finished holders are released, then it starts. */
@@ -159,7 +161,7 @@ struct acquisition {
     struct record *rec;
     int64_t deadline;
     struct timer *retry;
-    char *pending; /* uid in pending_uids, if this put it there */
+    char *pending; /* uid in pending_uids */
     claim_fn *fn;
     void *data;
 };
@@ -168,8 +170,7 @@ static void acquisition_go_on(void *data);
 
 static void acquisition_free(struct acquisition *a)
 {
-    if (a->pending)
-        remove_pending(a->node, a->pending);
+    remove_pending(a->node, a->pending);
     free(a->pending);
     timer_free(a->retry);
     record_free(a->rec);
@@ -196,13 +197,22 @@ static void holder_released(struct claim *c, struct err *e, void *data)
 /* Whether a claim that the kubelet won't unprepare is at its end. */
 static bool is_finished(struct node *n, const struct claim *c)
 {
-    return !c->rec->by_kubelet && n->pods && pods_synced(n->pods) && !node_claim_in_use(n, c);
+    return !c->rec->unprepare_comes && n->pods && pods_synced(n->pods) && !node_claim_in_use(n, c);
+}
+
+/*
+ * The device was allocated anew, so the API had its holder finished; we may see that a little
+ * later. A pod deleted by force leaves a sandbox that lives on, for which waiting is no use.
+ */
+static bool is_about_to_finish(struct node *n, const struct claim *c)
+{
+    return !c->rec->unprepare_comes && n->pods && pods_need_claim(n->pods, c->rec);
 }
 
 static void held_by(struct err *e, const struct grant *g, const struct claim *holder)
 {
     const char *until = holder->rec->state == RECORD_RELEASING ? ", which is being released"
-                        : holder->rec->by_kubelet              ? " until that is unprepared"
+                        : holder->rec->unprepare_comes         ? " until that is unprepared"
                                                                : " until its pods have ended";
 
     err_set(e, ERR_TRANSIENT, -EBUSY, "VF %s (device %s) is held by claim %s/%s (uid %s)%s%s%s",
@@ -233,6 +243,10 @@ static void acquisition_go_on(void *data)
             claims_release(n->claims, holder, left, holder_released, a);
             return;
         }
+        if (left > 0 && is_about_to_finish(n, holder)) {
+            timer_set(a->retry, POLL_MS);
+            return;
+        }
         held_by(&e, &d->grant, holder);
         acquisition_fail(a, &e);
         return;
@@ -249,11 +263,6 @@ void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubele
     _cleanup_err_ struct err e = ERR_INIT;
     grant_vec grants = {0};
 
-    if (!by_kubelet && is_pending(n, alloc->uid)) {
-        err_set(&e, ERR_TRANSIENT, -EBUSY, "another call is setting this claim up");
-        fn(NULL, &e, data);
-        return;
-    }
     if (contract_decide(&in, alloc, &grants, &e) < 0) {
         fn(NULL, &e, data);
         return;
@@ -263,12 +272,11 @@ void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubele
         .node = n,
         .rec = record_new(alloc, &grants, n->hands.boot_id, by_kubelet),
         .deadline = clock_now(loop_clock(n->loop)) + wait_ms,
-        .pending = by_kubelet ? NULL : xstrdup(alloc->uid),
+        .pending = xstrdup(alloc->uid),
         .fn = fn,
         .data = data,
     };
-    if (a->pending)
-        add_pending(n, a->pending);
+    add_pending(n, a->pending); /* beside the one of a Prepare call */
     a->retry = timer_new(n->loop, acquisition_go_on, a);
     acquisition_go_on(a);
 }
@@ -289,7 +297,7 @@ static void prepare_allocation(struct prep *p, const struct allocation *a)
     _cleanup_err_ struct err e = ERR_INIT;
 
     if (c && record_fits(c->rec, a)) {
-        c->rec->by_kubelet = true; /* who calls Prepare will call Unprepare */
+        c->rec->by_kubelet = true;
         claims_acquire(p->node->claims, c, 0, acquired, p);
     } else if (c) {
         no_longer_fits(&e, c->rec);
@@ -367,7 +375,7 @@ static void prepare_one(void *data)
     if (n->stopping) {
         err_set(&e, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
         answer_error(p, &e);
-    } else if (!is_first(p) || (c ? c->busy : is_pending(n, ref->uid))) {
+    } else if (!is_first(p) || (c ? c->busy : node_is_pending(n, ref->uid))) {
         still_busy(&e, ref, c);
         wait_or_fail(p, prepare_one, POLL_MS, &e);
     } else if (c && c->rec->state != RECORD_PREPARED) { /* a release that failed: once more */
@@ -409,7 +417,7 @@ static void unprepare_one(void *data)
     struct claim *c = claims_find(n->claims, ref->uid);
     _cleanup_err_ struct err e = ERR_INIT;
 
-    if (!is_first(p) || (c ? c->busy : is_pending(n, ref->uid))) {
+    if (!is_first(p) || (c ? c->busy : node_is_pending(n, ref->uid))) {
         still_busy(&e, ref, c);
         wait_or_fail(p, unprepare_one, POLL_MS, &e);
     } else if (c) {

@@ -38,6 +38,7 @@ struct record *record_new(const struct allocation *a, grant_vec *grants, const c
     r->uid = xstrdup(a->uid);
     r->boot_id = xstrdup(boot_id);
     r->by_kubelet = by_kubelet;
+    r->unprepare_comes = !allocation_skips_unprepare(a);
     vec_foreach (p, &a->pods)
         *VEC_PUSH(&r->pods) = xstrdup(*p);
     vec_foreach (g, grants)
@@ -145,6 +146,7 @@ json_t *record_json(const struct record *r)
     json_set_str(j, "state", state_names[r->state]);
     json_set_str(j, "bootID", r->boot_id);
     json_object_set_new(j, "byKubelet", json_boolean(r->by_kubelet));
+    json_object_set_new(j, "unprepareComes", json_boolean(r->unprepare_comes));
     vec_foreach (p, &r->pods)
         json_array_append_new(pods, json_string(*p));
     vec_foreach (d, &r->devices)
@@ -329,6 +331,9 @@ int record_parse(const json_t *doc, struct record **ret, struct err *e)
         (r = json_get_bool(doc, &root, "byKubelet", &rec->by_kubelet, e)) < 0 ||
         (r = json_get_array(doc, &root, "pods", &pods, e)) < 0 ||
         (r = json_get_array(doc, &root, "devices", &devices, e)) < 0)
+        return r;
+    rec->unprepare_comes = rec->by_kubelet; /* of a file that doesn't say */
+    if ((r = json_get_bool(doc, &root, "unprepareComes", &rec->unprepare_comes, e)) < 0)
         return r;
     if (!uid_is_valid(uid))
         return jpath_err(&(struct jpath){.key = "uid"}, e, "\"%s\" is no uid", uid);

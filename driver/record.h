@@ -25,11 +25,13 @@ struct record {
     char *namespace, *name, *uid;
     enum record_state state;
     char *boot_id; /* of the boot in which the hardware was set; after another nothing is applied */
+    bool by_kubelet; /* set up in Prepare: its containers need the CDI file */
     /*
-     * The kubelet called Prepare, so it will call Unprepare. False: it was told to skip, we found
-     * the claim by its pod, and we release it when the pod is gone.
+     * The claim's copy of the list, frozen at its allocation, lets the kubelet call Unprepare.
+     * False: it won't (one that doesn't know the list does all the same), and we release the claim
+     * when its pods are gone.
      */
-    bool by_kubelet;
+    bool unprepare_comes;
     VEC(char *) pods; /* uids that the claim was reserved for */
     VEC(struct record_device) devices;
 };

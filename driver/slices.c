@@ -31,22 +31,32 @@ void slice_write_vec_done(slice_write_vec *v)
 
 /* ---- what is wanted ---- */
 
-enum kind { KIND_PREPARE, KIND_SKIP, KIND_DRIFTED };
+enum kind { KIND_PREPARE, KIND_DEFER, KIND_SKIP, KIND_DRIFTED };
 
 static const struct {
     const char *text;
     size_t max;
+    const char *skips; /* NULL: no list */
 } kinds[] = {
-    [KIND_PREPARE] = {"prepare", DEVICES_MAX},
-    [KIND_SKIP] = {"skip", DEVICES_MAX},
-    [KIND_DRIFTED] = {"drifted", DEVICES_MAX_TAINTED},
+    [KIND_PREPARE] = {"prepare", DEVICES_MAX, NULL},
+    [KIND_DEFER] = {"defer", DEVICES_MAX, "NodeUnprepareResources"},
+    [KIND_SKIP] = {"skip", DEVICES_MAX, "*"},
+    [KIND_DRIFTED] = {"drifted", DEVICES_MAX_TAINTED, NULL},
 };
 
 static enum kind kind_of(const struct device *d)
 {
     if (d->tainted)
         return KIND_DRIFTED;
-    return d->skip ? KIND_SKIP : KIND_PREPARE;
+    switch (d->skip) {
+    case SKIP_NOTHING:
+        return KIND_PREPARE;
+    case SKIP_UNPREPARE:
+        return KIND_DEFER;
+    case SKIP_ALL:
+        return KIND_SKIP;
+    }
+    return KIND_PREPARE;
 }
 
 /* FNV-1a: tells long node names apart that begin alike. */
@@ -92,8 +102,8 @@ static json_t *new_slice(const struct slices_config *c, enum kind kind, unsigned
 
     if (c->node_uid)
         json_object_set_new(metadata, "ownerReferences", owner_references(c));
-    if (kind == KIND_SKIP)
-        json_object_set_new(spec, "skipNodeOperations", json_pack("[s]", "*"));
+    if (kinds[kind].skips)
+        json_object_set_new(spec, "skipNodeOperations", json_pack("[s]", kinds[kind].skips));
     return json_pack("{s:s, s:s, s:o, s:o}", "apiVersion", "resource.k8s.io/v1", "kind",
                      "ResourceSlice", "metadata", metadata, "spec", spec);
 }

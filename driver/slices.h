@@ -22,10 +22,10 @@ void json_vec_done(json_vec *v); /* drops a reference of each */
 
 /*
  * The wanted slices, without generation and count: one pool, named as the node. A slice is named
- * "<node>-<driver>-<kind>-<n>", where the kind is "prepare", "skip" (with skipNodeOperations
- * ["*"]) or "drifted" (of tainted devices); a node name that is too long for that is cut and a hash
- * of it added. Devices stay in their order. An empty offer gives no slice at all. The slices share
- * the devices' bodies: don't change them.
+ * "<node>-<driver>-<kind>-<n>", where the kind is "prepare", "defer" (with skipNodeOperations
+ * ["NodeUnprepareResources"]), "skip" (["*"]) or "drifted" (of tainted devices, no list); a node
+ * name that is too long for that is cut and a hash of it added. Devices stay in their order. An
+ * empty offer gives no slice at all. The slices share the devices' bodies: don't change them.
  */
 void slices_wanted(const struct slices_config *c, const device_vec *devices, json_vec *ret);
 

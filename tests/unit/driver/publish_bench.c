@@ -26,10 +26,10 @@ void offer(struct bench *b, const char *kinds)
         struct device *d = VEC_PUSH(&devices);
 
         snprintf(d->name, sizeof(d->name), "a-%03u", i);
-        d->skip = kinds[i] == 's' && b->kept;
+        d->skip = kinds[i] == 's' && b->kept ? SKIP_ALL : SKIP_NOTHING;
         d->tainted = kinds[i] == 'd';
         d->body = json_pack("{s:s, s:{s:{s:b}}}", "name", d->name, "attributes", "skipHonoured",
-                            "bool", d->skip);
+                            "bool", d->skip != SKIP_NOTHING);
         if (d->tainted)
             json_object_set_new(
                 d->body, "taints",

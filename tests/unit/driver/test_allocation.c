@@ -108,6 +108,44 @@ static void test_skip_lists(void **state)
     }
 }
 
+/*
+ * The kubelet leaves a call out only if it isn't needed for any of our devices; other drivers'
+ * don't count (claiminfo.go, computeDriverStates()).
+ */
+static void test_skipped_calls(void **state)
+{
+    static const struct {
+        const char *first, *third; /* lists of our two devices */
+        bool prepare, unprepare;
+    } cases[] = {
+        {"['*']", "['*']", true, true},
+        {"[NodeUnprepareResources]", "[NodeUnprepareResources]", false, true},
+        {"[NodeUnprepareResources]", "['*']", false, true},
+        {"[NodePrepareResources, NodeUnprepareResources]", "['*']", true, true},
+        {"['*']", "[]", false, false},
+        {"[]", "[NodeUnprepareResources]", false, false},
+        {"[SomethingNew]", "['*']", false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(allocation_done) struct allocation a = {0};
+        _cleanup_err_ struct err e = ERR_INIT;
+        json_auto_t *one =
+            claim_with("status.allocation.devices.results[0].skipNodeOperations", cases[i].first);
+        json_auto_t *o = doc_with(one, "status.allocation.devices.results[2].skipNodeOperations",
+                                  cases[i].third);
+
+        assert_ok(allocation_read(o, DRIVER, UID, &a, &e), &e);
+        if (allocation_skips_prepare(&a) != cases[i].prepare ||
+            allocation_skips_unprepare(&a) != cases[i].unprepare)
+            fail_msg("%s and %s", cases[i].first, cases[i].third);
+    }
+
+    _cleanup_(allocation_done) struct allocation none = {0};
+    assert_false(allocation_skips_prepare(&none) || allocation_skips_unprepare(&none));
+}
+
 /* What can be wrong with the object itself. */
 static const struct {
     const char *path, *yaml;
@@ -306,10 +344,15 @@ static void test_uid(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),       cmocka_unit_test(test_deleted),
-        cmocka_unit_test(test_skip_lists), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_configs),    cmocka_unit_test(test_nothing_of_ours),
-        cmocka_unit_test(test_uid),        cmocka_unit_test(test_told),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_deleted),
+        cmocka_unit_test(test_skip_lists),
+        cmocka_unit_test(test_skipped_calls),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_configs),
+        cmocka_unit_test(test_nothing_of_ours),
+        cmocka_unit_test(test_uid),
+        cmocka_unit_test(test_told),
     };
 
     return cmocka_run_group_tests_name("allocation", tests, NULL, NULL);

@@ -217,6 +217,7 @@ static void test_who_does_what(void **state)
         {MODE_PREPARE, PROVISIONED_EXTERNALLY, ATTACH_NRI, "Driver", "Driver"},
         {MODE_PREPARE, PROVISIONED_BY_DRIVER, ATTACH_NRI, "Driver", "Driver"},
         {MODE_PREPARE, PROVISIONED_EXTERNALLY, ATTACH_NONE, "Driver", "Driver"},
+        {MODE_DEFER_CLEANUP, PROVISIONED_EXTERNALLY, ATTACH_NRI, "Driver", "Driver"},
         {MODE_SKIP, PROVISIONED_EXTERNALLY, ATTACH_NRI, "External", "Driver"},
         {MODE_SKIP, PROVISIONED_BY_DRIVER, ATTACH_NRI, "Driver", "Driver"},
         {MODE_SKIP, PROVISIONED_EXTERNALLY, ATTACH_NONE, "External", "External"},
@@ -246,19 +247,25 @@ static void test_places(void **state)
     static const struct {
         enum mode mode;
         bool verified, in_use, declared, kept;
-        bool skip, tainted, says_verified;
+        enum skip_list skip;
+        bool tainted, says_verified;
     } table[] = {
-        {MODE_PREPARE, 1, 0, 1, 1, .skip = 0, .tainted = 0, .says_verified = 1},
-        {MODE_PREPARE, 0, 0, 1, 1, .skip = 0, .tainted = 1, .says_verified = 0},
-        {MODE_PREPARE, 0, 1, 1, 1, .skip = 0, .tainted = 0, .says_verified = 1},
-        {MODE_SKIP, 1, 0, 1, 1, .skip = 1, .tainted = 0, .says_verified = 1},
-        {MODE_SKIP, 0, 0, 1, 1, .skip = 0, .tainted = 1, .says_verified = 0},
-        {MODE_SKIP, 0, 1, 1, 1, .skip = 1, .tainted = 0, .says_verified = 1},
-        {MODE_SKIP, 1, 1, 1, 1, .skip = 1, .tainted = 0, .says_verified = 1},
-        {MODE_SKIP, 1, 0, 0, 1, .skip = 0, .tainted = 0, .says_verified = 1},
-        {MODE_SKIP, 1, 0, 1, 0, .skip = 0, .tainted = 0, .says_verified = 1},
-        {MODE_SKIP, 0, 0, 0, 0, .skip = 0, .tainted = 1, .says_verified = 0},
-        {MODE_SKIP, 0, 1, 0, 1, .skip = 0, .tainted = 0, .says_verified = 1},
+        {MODE_PREPARE, 1, 0, 1, 1, SKIP_NOTHING, 0, 1},
+        {MODE_PREPARE, 0, 0, 1, 1, SKIP_NOTHING, 1, 0},
+        {MODE_PREPARE, 0, 1, 1, 1, SKIP_NOTHING, 0, 1},
+        {MODE_DEFER_CLEANUP, 1, 0, 1, 1, SKIP_UNPREPARE, 0, 1},
+        {MODE_DEFER_CLEANUP, 0, 0, 1, 1, SKIP_NOTHING, 1, 0},
+        {MODE_DEFER_CLEANUP, 0, 1, 1, 1, SKIP_UNPREPARE, 0, 1},
+        {MODE_DEFER_CLEANUP, 1, 0, 0, 1, SKIP_NOTHING, 0, 1},
+        {MODE_DEFER_CLEANUP, 1, 0, 1, 0, SKIP_NOTHING, 0, 1},
+        {MODE_SKIP, 1, 0, 1, 1, SKIP_ALL, 0, 1},
+        {MODE_SKIP, 0, 0, 1, 1, SKIP_NOTHING, 1, 0},
+        {MODE_SKIP, 0, 1, 1, 1, SKIP_ALL, 0, 1},
+        {MODE_SKIP, 1, 1, 1, 1, SKIP_ALL, 0, 1},
+        {MODE_SKIP, 1, 0, 0, 1, SKIP_NOTHING, 0, 1},
+        {MODE_SKIP, 1, 0, 1, 0, SKIP_NOTHING, 0, 1},
+        {MODE_SKIP, 0, 0, 0, 0, SKIP_NOTHING, 1, 0},
+        {MODE_SKIP, 0, 1, 0, 1, SKIP_NOTHING, 0, 1},
     };
 
     (void)state;
@@ -273,7 +280,7 @@ static void test_places(void **state)
         const struct device *d = &n.devices.v[0];
 
         if (d->skip != table[i].skip || d->tainted != table[i].tainted)
-            fail_msg("row %zu: skip %d, tainted %d", i, d->skip, d->tainted);
+            fail_msg("row %zu: skip %d, tainted %d", i, (int)d->skip, d->tainted);
         expect(d, "verified", table[i].says_verified ? "{\"bool\":true}" : "{\"bool\":false}");
         expect(d, "skipHonoured", table[i].skip ? "{\"bool\":true}" : "{\"bool\":false}");
         json_auto_t *taints =

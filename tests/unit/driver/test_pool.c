@@ -94,8 +94,11 @@ static void test_defaults(void **state)
     assert_int_equal(mode_parse("Skip", &m), 0);
     assert_int_equal(m, MODE_SKIP);
     assert_true(mode_parse("skip", &m) < 0);
-    assert_true(mode_parse("DeferCleanup", &m) < 0);
+    assert_true(mode_parse("CNI", &m) < 0);
     assert_int_equal(m, MODE_SKIP);
+    assert_int_equal(mode_parse("DeferCleanup", &m), 0);
+    assert_int_equal(m, MODE_DEFER_CLEANUP);
+    assert_string_equal(mode_text(m), "DeferCleanup");
 }
 
 #define A32 "abcdefghijklmnopqrstuvwxyz_12345"
@@ -188,8 +191,7 @@ static const struct {
     {"spec.functions[2].node", NULL, NULL},
     {"spec.mode", "Prepare", NULL},
     {"spec.mode", NULL, NULL},
-    {"spec.mode", "skip", "spec.mode: must be Prepare or Skip, not \"skip\""},
-    {"spec.mode", "DeferCleanup", "spec.mode: \"DeferCleanup\" is not supported by this version"},
+    {"spec.mode", "skip", "spec.mode: must be Prepare or DeferCleanup or Skip, not \"skip\""},
     {"spec.provisioning", NULL, NULL},
     {"spec.provisioning", "{}", NULL},
     {"spec.provisioning.by", "Driver", "spec.provisioning.by: \"Driver\" in mode Skip is not sup"},

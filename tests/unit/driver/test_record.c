@@ -8,7 +8,8 @@
 static const char full[] =
     "{\"version\":1,\"namespace\":\"default\",\"name\":\"c\",\"uid\":\"1-2\",\"state\":"
     "\"Prepared\","
-    "\"bootID\":\"b\",\"byKubelet\":true,\"pods\":[\"p1\",\"p2\"],\"devices\":[{"
+    "\"bootID\":\"b\",\"byKubelet\":true,\"unprepareComes\":false,\"pods\":[\"p1\",\"p2\"],"
+    "\"devices\":[{"
     "\"request\":\"r\",\"pool\":\"node1\",\"device\":\"0000-01-10-0\",\"shareID\":\"s\","
     "\"vf\":\"0000:01:10.0\",\"pf\":\"0000:01:00.0\",\"index\":3,\"poolDocument\":\"storage\","
     "\"mode\":\"Skip\",\"attach\":\"None\",\"mayRaisePf\":true,"
@@ -66,6 +67,33 @@ static void test_unknown_members_are_kept_out_of_the_way(void **state)
     assert_int_equal(r->devices.v[0].grant.settings.vlan_id, 100);
 }
 
+/* Without the member, a claim that the kubelet prepared is one that it will unprepare. */
+static void test_who_releases(void **state)
+{
+    static const struct {
+        const char *members;
+        bool unprepare_comes;
+    } cases[] = {
+        {"{\"byKubelet\":true}", true},
+        {"{\"byKubelet\":false}", false},
+        {"{\"byKubelet\":true,\"unprepareComes\":false}", false},
+        {"{\"byKubelet\":true,\"unprepareComes\":true}", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_err_ struct err e = ERR_INIT;
+        _cleanup_(record_freep) struct record *r = NULL;
+        json_auto_t *doc = parse(full), *members = parse(cases[i].members);
+
+        json_object_del(doc, "unprepareComes");
+        json_object_update(doc, members);
+        assert_ok(record_parse(doc, &r, &e), &e);
+        if (r->unprepare_comes != cases[i].unprepare_comes)
+            fail_msg("%s", cases[i].members);
+    }
+}
+
 static void test_newer_version_is_refused(void **state)
 {
     _cleanup_err_ struct err e = ERR_INIT;
@@ -118,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_who_releases),
         cmocka_unit_test(test_unknown_members_are_kept_out_of_the_way),
         cmocka_unit_test(test_newer_version_is_refused),
         cmocka_unit_test(test_bad_members),

@@ -7,7 +7,8 @@
 static const struct slices_config config = {
     .driver = "sriov-dra.dev", .node = "w1", .node_uid = "11111111-2222"};
 
-/* "p" prepare, "s" skip, "d" drifted: one device each, named a-000, a-001 ...; "." none. */
+/* "p" prepare, "u" defer (only Unprepare skipped), "s" skip, "d" drifted: one device each, named
+ * a-000, a-001 ...; "." none. */
 static void devices_of(const char *kinds, device_vec *ret)
 {
     device_vec out = {0};
@@ -18,7 +19,7 @@ static void devices_of(const char *kinds, device_vec *ret)
         struct device *d = VEC_PUSH(&out);
 
         snprintf(d->name, sizeof(d->name), "a-%03u", i);
-        d->skip = kinds[i] == 's';
+        d->skip = kinds[i] == 's' ? SKIP_ALL : kinds[i] == 'u' ? SKIP_UNPREPARE : SKIP_NOTHING;
         d->tainted = kinds[i] == 'd';
         d->body = json_pack("{s:s, s:{s:{s:i}}}", "name", d->name, "attributes", "vfIndex", "int",
                             (int)i);
@@ -179,6 +180,35 @@ static void test_golden_slice(void **state)
     assert_int_equal(wanted.n, 1);
     _cleanup_free_ char *is = json_text(wanted.v[0]);
     assert_string_equal(is, text);
+}
+
+/* The list, and nothing else, tells the kinds apart. */
+static void test_lists(void **state)
+{
+    static const struct {
+        const char *kind, *name, *list;
+    } table[] = {
+        {"p", "w1-sriov-dra.dev-prepare-00", NULL},
+        {"u", "w1-sriov-dra.dev-defer-00", "[\"NodeUnprepareResources\"]"},
+        {"s", "w1-sriov-dra.dev-skip-00", "[\"*\"]"},
+        {"d", "w1-sriov-dra.dev-drifted-00", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        _cleanup_(json_vec_done) json_vec wanted = {0};
+
+        want(table[i].kind, &wanted);
+        assert_int_equal(wanted.n, 1);
+        assert_string_equal(json_str_at(wanted.v[0], "metadata.name"), table[i].name);
+        const json_t *list = json_at(wanted.v[0], "spec.skipNodeOperations");
+        _cleanup_free_ char *text = list ? json_text(list) : NULL;
+        assert_true(streq_null(text, table[i].list));
+    }
+
+    _cleanup_(json_vec_done) json_vec all = {0};
+    want("dusp", &all);
+    assert_int_equal(all.n, 4);
 }
 
 static void test_cuts(void **state)
@@ -545,6 +575,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_slice),
+        cmocka_unit_test(test_lists),
         cmocka_unit_test(test_cuts),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_changes),
