@@ -2,7 +2,9 @@
 #include "driver/observe.h"
 
 #include "base/log.h"
+#include "driver/verify.h"
 #include "netlink/monitor.h"
+#include "sriov/survey.h"
 
 #define SETTLE_MS   100
 #define INTERVAL_MS (3 * 60 * 1000) /* what no message tells: a foreign tool's VLAN on a VF */
@@ -27,12 +29,19 @@ struct observe {
     bool looking, again;
     uint64_t epoch;
     VEC(struct device_epoch) changed;
-    vf_fact_vec facts;        /* of the last look, for VFs that were free then */
+    vf_fact_vec facts;        /* of the last look */
     VEC(struct share) shares; /* by pool, as they were told */
 
     /* the worker's */
     struct sysroot root;
     struct nl_transport *nl;
+};
+
+/* A VF that a live claim has, as it was when the look began. */
+struct held_vf {
+    char vf_address[PCI_ADDRESS_SIZE];
+    bool settled; /* set up, and nothing is being done to it */
+    struct vf_settings given;
 };
 
 struct look {
@@ -43,50 +52,50 @@ struct look {
     bool suspicious;
     const struct pools *pools; /* read only, and unchanged while the node runs */
     json_t *labels;
+    VEC(struct held_vf) held;
     struct inventory inv;
     vf_fact_vec facts;
     int result;
     struct err err;
 };
 
-static void judge(struct look *k, const struct pf *pf, const struct vf *vf, const struct pool *pool,
-                  struct vf_fact *fact)
+static const struct held_vf *find_held(const struct look *k, const char *address)
 {
-    struct hw hw = {.root = &k->o->root, .nl = k->o->nl};
-    _cleanup_(vf_state_done) struct vf_state s = {0};
+    vec_foreach (h, &k->held)
+        if (streq(h->vf_address, address))
+            return h;
+    return NULL;
+}
+
+static void judge(struct look *k, const struct survey *s, const struct pf *pf, const struct vf *vf,
+                  const struct pool *pool, struct vf_fact *fact)
+{
+    const struct held_vf *held = find_held(k, vf->address);
+    _cleanup_(vf_state_done) struct vf_state state = {0};
     _cleanup_err_ struct err e = ERR_INIT;
-    struct strbuf why = {0};
-    unsigned n = 0;
 
+    int r = survey_vf(s, &k->inv, pf, vf, &state, &e);
+    if (held && (r < 0 || !held->settled)) {
+        /* How it is at this moment says nothing; it is judged again when it is free. */
+        *fact = (struct vf_fact){.in_use = true, .verified = true};
+    } else if (r < 0) {
+        *fact = (struct vf_fact){.why = xstrdup(err_text(&e))};
+    } else if (held) {
+        verify_held(&state, pool, &held->given, fact);
+    } else {
+        verify_free(&state, pool, k->suspicious, fact);
+    }
     strcpy(fact->vf_address, vf->address);
-    if (vf_state_read(&hw, pf->address, vf->address, vf->index, &s, &e) < 0) {
-        fact->why = xstrdup(err_text(&e));
-        return;
-    }
-    if (!mode_sets_up(pool->mode))
-        n += vf_state_differs(&s, &pool->settings, &why);
-    n += vf_state_unclean(&s, &why);
-    if (k->suspicious && mode_sets_up(pool->mode) && s.home) {
-        /* Whose VF the damaged record was isn't known: only what looks untouched is offered. */
-        struct vf_settings untouched = {.set = VF_SET_VLAN};
-
-        n += vf_state_differs(&s, &untouched, &why);
-        if (s.has_perm_mac && !mac_equal(&s.mac, &s.perm_mac)) {
-            strbuf_puts(&why,
-                        why.len ? "; MAC isn't the permanent one" : "MAC isn't the permanent one");
-            n++;
-        }
-    }
-    fact->verified = n == 0;
-    fact->why = n ? strbuf_take(&why) : NULL;
-    strbuf_done(&why);
 }
 
 static void look_run(struct job *j)
 {
     struct look *k = container_of(j, struct look, job);
+    _cleanup_(survey_done) struct survey s = {0};
 
     k->result = inventory_read(&k->o->root, &k->inv, &k->err);
+    if (k->result == 0)
+        k->result = survey_take(k->o->nl, &k->inv, &s, &k->err);
     if (k->result < 0)
         return;
     inventory_fill_names(&k->inv);
@@ -95,7 +104,7 @@ static void look_run(struct job *j)
             const struct pool *pool = pools_find(k->pools, k->node_name, k->labels, pf, vf);
 
             if (pool)
-                judge(k, pf, vf, pool, VEC_PUSH(&k->facts));
+                judge(k, &s, pf, vf, pool, VEC_PUSH(&k->facts));
         }
 }
 
@@ -105,6 +114,7 @@ static void look_free(struct look *k)
     vf_fact_vec_done(&k->facts);
     err_clear(&k->err);
     json_decref(k->labels);
+    free(k->held.v);
     free(k->node_name);
     free(k);
 }
@@ -141,7 +151,10 @@ static uint64_t changed_at(const struct observe *o, const char *device)
 
 static void look_start(struct observe *o);
 
-/* Keeps of a look what is still true, and of the last one what this one doesn't know better. */
+/*
+ * Keeps of a look what is still true: what changed hands, or is being worked on, since it began is
+ * as it was known before, and is looked at again.
+ */
 static void take_facts(struct observe *o, struct look *k)
 {
     vf_fact_vec kept = {0};
@@ -150,21 +163,12 @@ static void take_facts(struct observe *o, struct look *k)
         char device[DEVICE_NAME_SIZE];
 
         device_name(f->vf_address, device);
-        struct vf_fact *out = VEC_PUSH(&kept);
         const struct vf_fact *old = fact_of(&o->facts, f->vf_address);
-        const struct vf_fact *from = f;
+        const struct claim *holder = claims_holder(o->node->claims, device);
+        bool changed = changed_at(o, device) > k->epoch;
 
-        if (claims_holder(o->node->claims, device)) {
-            /* in use: how it looks now is the pod's business; the last look at it free counts */
-            static const struct vf_fact in_use = {.verified = true};
-
-            from = old ? old : &in_use;
-        } else if (changed_at(o, device) > k->epoch) {
-            from = old ? old : f;
-            o->again = true;
-        }
-        *out = (struct vf_fact){.verified = from->verified, .why = xstrdup(from->why)};
-        strcpy(out->vf_address, f->vf_address);
+        *VEC_PUSH(&kept) = vf_fact_copy(old && (changed || (holder && holder->busy)) ? old : f);
+        o->again |= changed;
     }
     tell(&o->facts, &kept);
     vf_fact_vec_done(&o->facts);
@@ -252,9 +256,21 @@ static void look_done(struct job *j)
     node_review_claims(o->node); /* a VF that was waited for may be home */
 }
 
+static void add_held(struct look *k, const struct claim *c)
+{
+    vec_foreach (d, &c->rec->devices) {
+        struct held_vf *h = VEC_PUSH(&k->held);
+
+        strcpy(h->vf_address, d->grant.vf_address);
+        h->settled = !c->busy && c->rec->state == RECORD_PREPARED;
+        h->given = d->grant.settings;
+    }
+}
+
 static struct look *look_new(struct observe *o)
 {
     struct look *k = xnew(struct look);
+    struct claims *claims = o->node->claims;
 
     *k = (struct look){
         .job = {.run = look_run, .done = look_done},
@@ -265,6 +281,8 @@ static struct look *look_new(struct observe *o)
         .pools = &o->node->pools,
         .labels = json_deep_copy(o->node->labels),
     };
+    for (const struct claim *c = claims_next(claims, NULL); c; c = claims_next(claims, c))
+        add_held(k, c);
     return k;
 }
 
@@ -337,12 +355,8 @@ void observe_publish(struct observe *o)
         char device[DEVICE_NAME_SIZE];
 
         device_name(f->vf_address, device);
-        *out = (struct vf_fact){
-            .verified = f->verified,
-            .why = xstrdup(f->why),
-            .in_use = claims_holder(n->claims, device) != NULL,
-        };
-        strcpy(out->vf_address, f->vf_address);
+        *out = vf_fact_copy(f);
+        out->in_use = claims_holder(n->claims, device) != NULL;
     }
     offer_devices(
         &(struct offer_input){

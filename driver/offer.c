@@ -12,14 +12,6 @@
 /* MAX_NUMNODES of Linux on every architecture, and the limit of Kubernetes' own helper. */
 #define NUMA_NODES_MAX 1024
 
-void vf_fact_vec_done(vf_fact_vec *v)
-{
-    vec_foreach (f, v)
-        free(f->why);
-    free(v->v);
-    *v = (vf_fact_vec){0};
-}
-
 void device_vec_done(device_vec *v)
 {
     vec_foreach (d, v)
@@ -235,13 +227,13 @@ static void put_own(struct attributes *a, const struct pool *pool, const char *d
     }
 }
 
-static json_t *drift_taint(const char *driver)
+static json_t *drift_taint(const char *driver, enum taint_effect effect)
 {
     json_t *taint = json_object();
     _cleanup_free_ char *key = xasprintf("%s/drifted", driver);
 
     json_set_str(taint, "key", key);
-    json_set_str(taint, "effect", "NoSchedule");
+    json_set_str(taint, "effect", taint_effect_text(effect));
     return taint;
 }
 
@@ -263,7 +255,7 @@ static void offer_vf(const struct offer_input *in, const struct pf *pf, const st
     if (!pool || !fact)
         return;
 
-    bool verified = fact->verified || fact->in_use;
+    bool verified = fact->verified;
     struct device *d = VEC_PUSH(out);
     struct attributes a = {json_object(), shared};
 
@@ -283,7 +275,9 @@ static void offer_vf(const struct offer_input *in, const struct pf *pf, const st
     if (d->tainted) {
         json_t *taints = json_array();
 
-        json_array_append_new(taints, drift_taint(in->driver));
+        enum taint_effect effect = fact->harmed ? pool->taint_effect : TAINT_NO_SCHEDULE;
+
+        json_array_append_new(taints, drift_taint(in->driver, effect));
         json_object_set_new(d->body, "taints", taints);
     }
 }

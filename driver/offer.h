@@ -6,16 +6,7 @@
 #pragma once
 
 #include "driver/contract.h"
-
-/* What is known of a VF besides the inventory. */
-struct vf_fact {
-    char vf_address[PCI_ADDRESS_SIZE];
-    bool in_use;   /* a live claim has it: its place and attributes stay as they were */
-    bool verified; /* free and as it should be (Skip: the pool's settings hold; else rest state) */
-    char *why;     /* not verified: what differs, for people; NULL otherwise */
-};
-typedef VEC(struct vf_fact) vf_fact_vec;
-void vf_fact_vec_done(vf_fact_vec *v);
+#include "driver/verify.h"
 
 struct offer_input {
     const char *driver; /* its name is the domain of the taint and of attributes without one */
@@ -42,12 +33,12 @@ typedef VEC(struct device) device_vec;
 void device_vec_done(device_vec *v);
 
 /*
- * All devices, sorted by name. A VF that is verified, or in use, on a node where lists are honoured
- * gets its mode's list. Where they aren't the same device goes out without one,
- * `skipHonoured: false`. One that isn't verified, whatever the mode, is out of every list, tainted
- * <driver>/drifted (NoSchedule), `verified: false`: where claims set the VF up it is one that no
- * claim of ours has and that is away, or that the host uses. The bodies share values: don't change
- * them.
+ * All devices, sorted by name. A VF that is verified, on a node where lists are honoured, gets its
+ * mode's list. Where they aren't the same device goes out without one, `skipHonoured: false`. One
+ * that isn't verified, whatever the mode and whether a claim has it or not, is out of every list,
+ * tainted <driver>/drifted, `verified: false`. The taint is NoSchedule; NoExecute, which ends the
+ * claim's pods, if the pool says so and the VF isn't any more as its claim was given it. The bodies
+ * share values: don't change them.
  *
  * Attributes, all in the driver's domain and all on every device, since CEL fails on a missing key:
  *   mode, attach             as in the pool

@@ -36,6 +36,11 @@ static const struct choice by_choices[] = {
     {"Driver", PROVISIONED_BY_DRIVER},
     {0},
 };
+static const struct choice taint_choices[] = {
+    {"NoSchedule", TAINT_NO_SCHEDULE},
+    {"NoExecute", TAINT_NO_EXECUTE},
+    {0},
+};
 static const struct choice bind_choices[] = {{"Kernel", 0}, {"VFIO", NOT_YET}, {0}};
 
 static const char *choice_text(const struct choice *c, int value)
@@ -65,6 +70,11 @@ bool mode_sets_up(enum mode m)
 const char *attach_text(enum attach a)
 {
     return choice_text(attach_choices, a);
+}
+
+const char *taint_effect_text(enum taint_effect e)
+{
+    return choice_text(taint_choices, e);
 }
 
 int mode_parse(const char *text, enum mode *ret)
@@ -367,11 +377,11 @@ static int parse_provisioning(const json_t *spec, const struct jpath *p, struct 
 
 static int parse_spec(const json_t *spec, const struct jpath *p, struct pool *pool, struct err *e)
 {
-    static const char *const known[] = {"nodeSelector", "functions", "mode",   "provisioning",
-                                        "settings",     "bind",      "attach", "cni",
-                                        "attributes",   NULL};
+    static const char *const known[] = {"nodeSelector", "functions",   "mode",   "provisioning",
+                                        "settings",     "bind",        "attach", "cni",
+                                        "attributes",   "taintEffect", NULL};
     struct jpath settings_at = {.up = p, .key = "settings"}, cni_at = {.up = p, .key = "cni"};
-    int mode = MODE_PREPARE, attach = ATTACH_NRI, bind;
+    int mode = MODE_PREPARE, attach = ATTACH_NRI, effect = TAINT_NO_SCHEDULE, bind;
     json_t *settings;
     int r;
 
@@ -379,10 +389,12 @@ static int parse_spec(const json_t *spec, const struct jpath *p, struct pool *po
         (r = parse_functions(spec, p, pool, e)) < 0 ||
         (r = get_choice(spec, p, "mode", mode_choices, &mode, e)) < 0 ||
         (r = get_choice(spec, p, "attach", attach_choices, &attach, e)) < 0 ||
+        (r = get_choice(spec, p, "taintEffect", taint_choices, &effect, e)) < 0 ||
         (r = get_choice(spec, p, "bind", bind_choices, &bind, e)) < 0)
         return r;
     pool->mode = (enum mode)mode;
     pool->attach = (enum attach)attach;
+    pool->taint_effect = (enum taint_effect)effect;
     if (json_object_get(spec, cni_at.key))
         return not_yet(&cni_at, e);
     if ((r = parse_provisioning(spec, p, pool, e)) < 0 ||

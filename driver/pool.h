@@ -34,6 +34,13 @@ enum provisioner {
     PROVISIONED_BY_DRIVER,
 };
 
+/* What a taint on a VF that drifted while a claim has it does to the claim's pods. */
+enum taint_effect {
+    TAINT_NO_SCHEDULE, /* nothing: only new claims don't get it */
+    TAINT_NO_EXECUTE,  /* ends them */
+};
+const char *taint_effect_text(enum taint_effect e);
+
 struct index_range {
     unsigned first, last;
 };
@@ -65,6 +72,7 @@ struct pool {
     enum provisioner by;
     struct vf_settings settings; /* Skip: what holds; Prepare: defaults under class and claim */
     enum attach attach;
+    enum taint_effect taint_effect;
     VEC(struct pool_attribute) attributes; /* at most 8 */
 };
 

@@ -39,12 +39,6 @@ static json_t *condition(void)
     return c;
 }
 
-/* fe80::/10: the kernel's own, on every interface */
-static bool is_link_local(const struct ipnet *a)
-{
-    return a->family == AF_INET6 && a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80;
-}
-
 static json_t *network_data(const struct attach_result *r)
 {
     json_t *net = json_object(), *ips = json_array();
@@ -53,7 +47,7 @@ static json_t *network_data(const struct attach_result *r)
     json_object_set_new(net, "interfaceName", json_string(r->name));
     json_object_set_new(net, "hardwareAddress", json_string(mac_text(&r->mac, mac)));
     vec_foreach (a, &r->addrs)
-        if (!is_link_local(a) && json_array_size(ips) < IPS_MAX)
+        if (!ipnet_is_link_local(a) && json_array_size(ips) < IPS_MAX)
             json_array_append_new(ips, json_string(ipnet_text(a, ip)));
     json_object_set_new(net, "ips", ips);
     return net;

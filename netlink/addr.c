@@ -13,8 +13,8 @@ static const struct nla_policy addr_policy[IFA_MAX + 1] = {
 };
 
 struct listing {
-    int ifindex;
-    ipnet_vec addrs;
+    int ifindex; /* 0: of all */
+    owned_addr_vec addrs;
 };
 
 static void listing_reset(void *data)
@@ -39,7 +39,7 @@ static int take_addr(const struct nlmsghdr *h, void *data, struct err *e)
     const struct ifaddrmsg *ifa = nlmsg_data(h);
 
     /* A kernel without strict checking answers with the addresses of all interfaces. */
-    if ((int)ifa->ifa_index != l->ifindex ||
+    if ((l->ifindex && (int)ifa->ifa_index != l->ifindex) ||
         (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6))
         return 0;
     /* With a peer IFA_ADDRESS is the peer's, else both are the same, or IPv6 has no IFA_LOCAL. */
@@ -47,14 +47,15 @@ static int take_addr(const struct nlmsghdr *h, void *data, struct err *e)
     if (!own || nla_len(own) != (int)nlx_family_bytes(ifa->ifa_family) ||
         ifa->ifa_prefixlen > 8 * nla_len(own))
         return err_set(e, ERR_PERMANENT, -EBADMSG, "malformed address");
-    struct ipnet *n = VEC_PUSH(&l->addrs);
-    n->family = ifa->ifa_family;
-    n->prefix = ifa->ifa_prefixlen;
-    memcpy(n->b, nla_data(own), (size_t)nla_len(own));
+    struct owned_addr *out = VEC_PUSH(&l->addrs);
+    out->ifindex = (int)ifa->ifa_index;
+    out->addr.family = ifa->ifa_family;
+    out->addr.prefix = ifa->ifa_prefixlen;
+    memcpy(out->addr.b, nla_data(own), (size_t)nla_len(own));
     return 0;
 }
 
-int addr_list(struct nl_transport *t, int ifindex, ipnet_vec *ret, struct err *e)
+static int list(struct nl_transport *t, int ifindex, owned_addr_vec *ret, struct err *e)
 {
     /* Of AF_UNSPEC: a kernel without IPv6 answers a request for it with IPv4. */
     const struct ifaddrmsg ifa = {.ifa_index = (uint32_t)ifindex};
@@ -64,10 +65,31 @@ int addr_list(struct nl_transport *t, int ifindex, ipnet_vec *ret, struct err *e
 
     if (r < 0) {
         listing_reset(&l);
-        return err_prefix(e, r, "listing addresses of interface %d", ifindex);
+        return r;
     }
     *ret = l.addrs;
     return 0;
+}
+
+int addr_list(struct nl_transport *t, int ifindex, ipnet_vec *ret, struct err *e)
+{
+    owned_addr_vec all = {0};
+    int r = list(t, ifindex, &all, e);
+
+    if (r < 0)
+        return err_prefix(e, r, "listing addresses of interface %d", ifindex);
+    *ret = (ipnet_vec){0};
+    vec_foreach (a, &all)
+        *VEC_PUSH(ret) = a->addr;
+    free(all.v);
+    return 0;
+}
+
+int addr_list_all(struct nl_transport *t, owned_addr_vec *ret, struct err *e)
+{
+    int r = list(t, 0, ret, e);
+
+    return r < 0 ? err_prefix(e, r, "listing addresses") : 0;
 }
 
 /* Whether the address that made the kernel say EEXIST is the same with its prefix. */

@@ -39,6 +39,17 @@ int addr_remove(struct nl_transport *t, int ifindex, const struct ipnet *a, stru
 typedef VEC(struct ipnet) ipnet_vec;
 int addr_list(struct nl_transport *t, int ifindex, ipnet_vec *ret, struct err *e);
 
+/* The addresses of all interfaces of the transport's namespace, in one dump. */
+struct owned_addr {
+    int ifindex;
+    struct ipnet addr;
+};
+typedef VEC(struct owned_addr) owned_addr_vec;
+int addr_list_all(struct nl_transport *t, owned_addr_vec *ret, struct err *e);
+
+/* fe80::/10: the kernel's own, on every interface that is up. */
+bool ipnet_is_link_local(const struct ipnet *n);
+
 struct route {
     struct ipnet to;
     bool has_via;

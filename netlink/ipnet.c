@@ -60,3 +60,8 @@ bool ipnet_has_host_bits(const struct ipnet *n)
             return true;
     return false;
 }
+
+bool ipnet_is_link_local(const struct ipnet *n)
+{
+    return n->family == AF_INET6 && n->b[0] == 0xfe && (n->b[1] & 0xc0) == 0x80;
+}

@@ -68,6 +68,43 @@ static int check_parent(const struct link *l, const char *address, struct err *e
     return 0;
 }
 
+int vf_state_set_admin(struct vf_state *s, const struct link *pf, const char *pf_address,
+                       unsigned index, uint32_t speed_mbps, struct err *e)
+{
+    const struct vf_info *vf = link_vf(pf, index);
+
+    if (!vf)
+        return err_set(e, pf->vfs_truncated ? ERR_TRANSIENT : ERR_PERMANENT,
+                       pf->vfs_truncated ? -EAGAIN : -ENODEV,
+                       "PF %s (%s) reports no VF %u; its driver says %u VFs and %zu settings",
+                       pf->name, pf_address, index, pf->num_vf, pf->vfs.n);
+    memcpy(s->pf_name, pf->name, sizeof(s->pf_name));
+    s->pf_ifindex = pf->ifindex;
+    s->pf_up = pf->flags & IFF_UP;
+    s->pf_mtu = pf->mtu;
+    s->pf_speed_mbps = speed_mbps;
+    s->admin = *vf;
+    return 0;
+}
+
+void vf_state_set_own(struct vf_state *s, const struct link *l)
+{
+    s->home = true;
+    s->ifindex = l->ifindex;
+    memcpy(s->name, l->name, sizeof(s->name));
+    s->up = l->flags & IFF_UP;
+    s->has_perm_mac = l->has_perm_mac;
+    s->mac = l->mac;
+    s->perm_mac = l->perm_mac;
+    s->mtu = l->mtu;
+    s->min_mtu = l->min_mtu;
+    s->max_mtu = l->max_mtu;
+    s->promiscuity = l->promiscuity;
+    s->allmulti = l->allmulti;
+    vec_foreach (altname, &l->altnames)
+        *VEC_PUSH(&s->altnames) = xstrdup(*altname);
+}
+
 static int read_pf(const struct hw *hw, const char *pf_address, unsigned index, struct vf_state *s,
                    struct err *e)
 {
@@ -85,24 +122,7 @@ static int read_pf(const struct hw *hw, const char *pf_address, unsigned index, 
         r = check_parent(&l, pf_address, e);
     if (r < 0)
         return err_prefix(e, r, "PF %s", pf_address);
-    const struct vf_info *vf = link_vf(&l, index);
-    if (!vf)
-        return err_set(e, l.vfs_truncated ? ERR_TRANSIENT : ERR_PERMANENT,
-                       l.vfs_truncated ? -EAGAIN : -ENODEV,
-                       "PF %s (%s) reports no VF %u; its driver says %u VFs and %zu settings", name,
-                       pf_address, index, l.num_vf, l.vfs.n);
-    memcpy(s->pf_name, l.name, sizeof(s->pf_name));
-    s->pf_ifindex = l.ifindex;
-    s->pf_up = l.flags & IFF_UP;
-    s->pf_mtu = l.mtu;
-    s->pf_speed_mbps = netdev_speed(hw->root, l.name);
-    s->admin = *vf;
-    return 0;
-}
-
-static bool is_link_local(const struct ipnet *a)
-{
-    return a->family == AF_INET6 && a->b[0] == 0xfe && (a->b[1] & 0xc0) == 0x80;
+    return vf_state_set_admin(s, &l, pf_address, index, netdev_speed(hw->root, l.name), e);
 }
 
 static int read_addrs(const struct hw *hw, struct vf_state *s, struct err *e)
@@ -113,7 +133,7 @@ static int read_addrs(const struct hw *hw, struct vf_state *s, struct err *e)
     if (r < 0)
         return r;
     vec_foreach (a, &all) {
-        if (!is_link_local(a))
+        if (!ipnet_is_link_local(a))
             *VEC_PUSH(&s->addrs) = *a;
     }
     free(all.v);
@@ -137,24 +157,10 @@ static int read_own(const struct hw *hw, const char *vf_address, struct vf_state
     r = check_parent(&l, vf_address, e);
     if (r < 0)
         return r;
-    s->ifindex = l.ifindex;
-    memcpy(s->name, l.name, sizeof(s->name));
-    s->up = l.flags & IFF_UP;
-    s->has_perm_mac = l.has_perm_mac;
-    s->mac = l.mac;
-    s->perm_mac = l.perm_mac;
-    s->mtu = l.mtu;
-    s->min_mtu = l.min_mtu;
-    s->max_mtu = l.max_mtu;
-    s->promiscuity = l.promiscuity;
-    s->allmulti = l.allmulti;
-    vec_foreach (altname, &l.altnames)
-        *VEC_PUSH(&s->altnames) = xstrdup(*altname);
+    vf_state_set_own(s, &l);
     r = read_addrs(hw, s, e);
-    if (r == -ENODEV)
-        return 0;
     s->home = r == 0;
-    return r;
+    return r == -ENODEV ? 0 : r;
 }
 
 int vf_state_read(const struct hw *hw, const char *pf_address, const char *vf_address,

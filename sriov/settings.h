@@ -79,6 +79,15 @@ int vf_state_read(const struct hw *hw, const char *pf_address, const char *vf_ad
                   unsigned index, struct vf_state *ret, struct err *e);
 
 /*
+ * The two halves of a state, from what netlink said: for whoever read many at once (survey.h).
+ * -ENODEV or -EAGAIN (a list that was cut) if the PF's list has no such VF. `l` is a link of its own
+ * namespace; the VF counts as home afterwards, but for its addresses, which the caller adds.
+ */
+int vf_state_set_admin(struct vf_state *s, const struct link *pf, const char *pf_address,
+                       unsigned index, uint32_t speed_mbps, struct err *e);
+void vf_state_set_own(struct vf_state *s, const struct link *l);
+
+/*
  * Appends to `out` what keeps the state from being the wanted one, as "vlan: 0, want 100; ..." and
  * returns how many settings differ. For a MAC both sides are compared: a VF whose own MAC isn't the
  * PF's passes no packet although every setting reads well.

@@ -252,20 +252,20 @@ static void test_places(void **state)
     } table[] = {
         {MODE_PREPARE, 1, 0, 1, 1, SKIP_NOTHING, 0, 1},
         {MODE_PREPARE, 0, 0, 1, 1, SKIP_NOTHING, 1, 0},
-        {MODE_PREPARE, 0, 1, 1, 1, SKIP_NOTHING, 0, 1},
+        {MODE_PREPARE, 0, 1, 1, 1, SKIP_NOTHING, 1, 0},
         {MODE_DEFER_CLEANUP, 1, 0, 1, 1, SKIP_UNPREPARE, 0, 1},
         {MODE_DEFER_CLEANUP, 0, 0, 1, 1, SKIP_NOTHING, 1, 0},
-        {MODE_DEFER_CLEANUP, 0, 1, 1, 1, SKIP_UNPREPARE, 0, 1},
+        {MODE_DEFER_CLEANUP, 0, 1, 1, 1, SKIP_NOTHING, 1, 0},
         {MODE_DEFER_CLEANUP, 1, 0, 0, 1, SKIP_NOTHING, 0, 1},
         {MODE_DEFER_CLEANUP, 1, 0, 1, 0, SKIP_NOTHING, 0, 1},
         {MODE_SKIP, 1, 0, 1, 1, SKIP_ALL, 0, 1},
         {MODE_SKIP, 0, 0, 1, 1, SKIP_NOTHING, 1, 0},
-        {MODE_SKIP, 0, 1, 1, 1, SKIP_ALL, 0, 1},
+        {MODE_SKIP, 0, 1, 1, 1, SKIP_NOTHING, 1, 0},
         {MODE_SKIP, 1, 1, 1, 1, SKIP_ALL, 0, 1},
         {MODE_SKIP, 1, 0, 0, 1, SKIP_NOTHING, 0, 1},
         {MODE_SKIP, 1, 0, 1, 0, SKIP_NOTHING, 0, 1},
         {MODE_SKIP, 0, 0, 0, 0, SKIP_NOTHING, 1, 0},
-        {MODE_SKIP, 0, 1, 0, 1, SKIP_NOTHING, 0, 1},
+        {MODE_SKIP, 0, 1, 0, 1, SKIP_NOTHING, 1, 0},
     };
 
     (void)state;
@@ -287,6 +287,36 @@ static void test_places(void **state)
             json_pack("[{s:s, s:s}]", "key", "sriov-dra.dev/drifted", "effect", "NoSchedule");
         const json_t *is = json_object_get(d->body, "taints");
         assert_true(table[i].tainted ? json_equal(is, taints) : !is);
+        node_done(&n);
+    }
+}
+
+/* NoExecute ends pods: only where the pool says so, and the VF isn't as its claim got it. */
+static void test_taint_effect(void **state)
+{
+    static const struct {
+        enum taint_effect asked;
+        bool harmed;
+        const char *effect;
+    } table[] = {
+        {TAINT_NO_SCHEDULE, false, "NoSchedule"},
+        {TAINT_NO_SCHEDULE, true, "NoSchedule"},
+        {TAINT_NO_EXECUTE, false, "NoSchedule"},
+        {TAINT_NO_EXECUTE, true, "NoExecute"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        struct node n;
+
+        node_init(&n, 1);
+        pool_of(&n)->taint_effect = table[i].asked;
+        n.facts.v[0].verified = false;
+        n.facts.v[0].in_use = n.facts.v[0].harmed = table[i].harmed;
+        offer(&n, true, true);
+        json_auto_t *taints =
+            json_pack("[{s:s, s:s}]", "key", "sriov-dra.dev/drifted", "effect", table[i].effect);
+        assert_true(json_equal(json_object_get(n.devices.v[0].body, "taints"), taints));
         node_done(&n);
     }
 }
@@ -467,7 +497,6 @@ static void test_in_use_keeps_its_attributes(void **state)
     free(vf->rdma_dev);
     vf->netdev = vf->rdma_dev = NULL;
     n.facts.v[0].in_use = true;
-    n.facts.v[0].verified = false;
     offer(&n, true, true);
     assert_true(json_equal(before, n.devices.v[0].body));
     node_done(&n);
@@ -480,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_nothing_known),
         cmocka_unit_test(test_who_does_what),
         cmocka_unit_test(test_places),
+        cmocka_unit_test(test_taint_effect),
         cmocka_unit_test(test_settings_in_force),
         cmocka_unit_test(test_fullest_device),
         cmocka_unit_test(test_own_attributes),

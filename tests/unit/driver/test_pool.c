@@ -212,6 +212,8 @@ static const struct {
     {"spec.settings.maxTxRateMbps", "4294967295", NULL},
     {"spec.settings.maxTxRateMbps", "4294967296", "spec.settings.maxTxRateMbps"},
     {"spec.settings.trust", "'true'", "spec.settings.trust: must be true or false"},
+    {"spec.taintEffect", "NoExecute", NULL},
+    {"spec.taintEffect", "None", "spec.taintEffect: must be NoSchedule or NoExecute, not \"None\""},
     {"spec.bind", "VFIO", "spec.bind: \"VFIO\" is not supported by this version yet"},
     {"spec.bind", "None", "spec.bind: must be Kernel"},
     {"spec.attach", "None", NULL},
