@@ -6,6 +6,7 @@ beforehand on VLAN 100 and skipped. The two ports are joined by a hub.
 """
 import json
 import re
+import shlex
 
 from lab import DRIVER, wait_for
 
@@ -135,6 +136,19 @@ def link_in_pod(lab, pod, name, container="main"):
     return {"mac": re.search(r"link/ether (\S+)", text)[1], "mtu": int(re.search(r"mtu (\d+)", text)[1]),
             "up": "UP" in re.search(r"<(.*?)>", text)[1].split(","),
             "ips": sorted(re.findall(r"inet6? (\S+)(?= .*scope global)", text))}
+
+
+CRICTL = "crictl -t 60s -r unix:///run/containerd/containerd.sock"
+# The main container's pid, in $pid.
+FIND_PID = f"""
+    id=$({CRICTL} ps --label io.kubernetes.pod.name=POD --name main -q)
+    pid=$({CRICTL} inspect $id | sed -n 's/.*"pid": \\([0-9]\\+\\),.*/\\1/p' | head -n1)
+    [ -n "$pid" ] || {{ echo "no container of POD" >&2; exit 1; }}"""
+
+
+def in_netns(node, pod, script):
+    """Runs a shell script in the pod's network namespace, as root of the node: what a pod with NET_ADMIN can do."""
+    return node.run(f"{FIND_PID.replace('POD', pod)}\nnsenter -t $pid -n sh -ec {shlex.quote(script)}")
 
 
 def ping(lab, pod, address, count=3, container="main", size=56, timeout=2):

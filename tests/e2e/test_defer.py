@@ -5,12 +5,11 @@ import time
 import pytest
 
 from lab import wait_for
-from objects import (PREPARE_PF, Vf, allocated, claim, device_class, link_in_pod, pool, rpcs, skips, wait_ping,
-                     wait_state)
+from objects import (CRICTL, PREPARE_PF, Vf, allocated, claim, device_class, in_netns, link_in_pod, pool, rpcs,
+                     skips, wait_ping, wait_state)
 
 MAC = "52:54:00:ab:cd:07"
 VF = "0000:01:10.0"
-CRICTL = "crictl -t 60s -r unix:///run/containerd/containerd.sock"
 
 
 def deferred():
@@ -90,11 +89,7 @@ def test_vf_handed_on_while_the_old_namespace_holds_it(lab, driver):
     run(lab, "first", "192.0.2.1")
     assert driver.stop() == 0
     # a process that outlives the pod in its network namespace, as a leaked one does
-    holder = node.run(f"""
-        id=$({CRICTL} ps --label io.kubernetes.pod.name=first -q)
-        pid=$({CRICTL} inspect $id | sed -n 's/.*"pid": \\([0-9]*\\),.*/\\1/p' | head -n1)
-        setsid nsenter -t $pid -n sleep 1000 >/dev/null 2>&1 </dev/null &
-        echo $!""").strip()
+    holder = in_netns(node, "first", "setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo $!").strip()
     lab.delete("pod", "first")
     lab.delete("resourceclaim", "first")
     assert not vf.state()["home"]
