@@ -176,6 +176,7 @@ static int survey(struct hands *h, struct record *rec, bool *ret_away, struct er
                            "VF %s: the name of its interface isn't UTF-8; rename it",
                            d->grant.vf_address);
         vf_original_from(&s, d->grant.pf_address, &d->original);
+        d->original.own_only = !mode_sets_up(d->grant.mode);
         d->has_original = true;
         /* Both refuse what can't be before anything of any device is written. */
         if (!mode_sets_up(d->grant.mode))

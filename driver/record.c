@@ -97,6 +97,7 @@ static json_t *original_json(const struct vf_original *o)
     json_object_set_new(j, "vlanQos", json_integer(o->vlan_qos));
     json_object_set_new(j, "vlanProto", json_integer(o->vlan_proto));
     json_object_set_new(j, "adminMarked", json_boolean(o->admin_marked));
+    json_object_set_new(j, "ownOnly", json_boolean(o->own_only));
     json_object_set_new(j, "mtu", json_integer(o->mtu));
     json_object_set_new(j, "up", json_boolean(o->up));
     if (o->has & VF_FIELD_SPOOFCHK)
@@ -194,6 +195,7 @@ static int original_parse(const json_t *o, const struct jpath *p, const struct g
         (r = json_get_int(o, p, "vlanQos", 0, 7, &qos, e)) < 0 ||
         (r = json_get_int(o, p, "vlanProto", 0, UINT16_MAX, &proto, e)) < 0 ||
         (r = json_get_bool(o, p, "adminMarked", &v.admin_marked, e)) < 0 ||
+        (r = json_get_bool(o, p, "ownOnly", &v.own_only, e)) < 0 ||
         (r = json_get_int(o, p, "mtu", 0, UINT32_MAX, &mtu, e)) < 0 ||
         (r = json_get_int(o, p, "minTxRateMbps", 0, UINT32_MAX, &min, e)) < 0 ||
         (r = json_get_bool(o, p, "up", &v.up, e)) < 0)

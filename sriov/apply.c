@@ -145,6 +145,20 @@ int vf_apply(const struct hw *hw, const struct vf_original *o, const struct vf_s
     return 0;
 }
 
+/* Likewise for the own side alone, but for its MAC, which may have been refused. */
+static void missing_of_own(const struct vf_state *s, const struct vf_original *o,
+                           struct strbuf *out)
+{
+    const struct vf_settings was = {.set = VF_SET_MTU, .mtu = o->mtu};
+    struct vf_state sides_apart = *s;
+
+    sides_apart.admin.mac = (struct mac){0};
+    (void)vf_state_differs(s, &was, out);
+    (void)vf_state_unclean(&sides_apart, out);
+    if (s->home && !streq(s->name, o->name))
+        strbuf_printf(out, "; name: %s, was %s", s->name, o->name);
+}
+
 /* What still isn't as it was; empty if all is. */
 static void missing_of(const struct vf_state *s, const struct vf_original *o, struct strbuf *out)
 {
@@ -199,10 +213,10 @@ int vf_restore(const struct hw *hw, const struct vf_original *o, struct vf_state
         take_state(&before, ret_after);
         return 0;
     }
-    r = read_back(hw, o, &o->mac, &after, e);
+    r = read_back(hw, o, o->own_only ? NULL : &o->mac, &after, e);
     if (r < 0)
         return err_prefix(e, r, "restoring");
-    missing_of(&after, o, &text);
+    (o->own_only ? missing_of_own : missing_of)(&after, o, &text);
     if (text.len) {
         const char *from = str_skip(text.s, "; ");
         r = not_done(&after, from ? from : text.s, e);

@@ -246,6 +246,19 @@ static void add_clear_step(struct vf_plan *p, const struct vf_state *s)
     st->admin_undo.mac = s->admin.mac;
 }
 
+/* An entry that neither followed the own side nor is as it was: whoever wrote it has a reason. */
+static void plan_restore_own_mac(const struct vf_state *s, const struct vf_original *o,
+                                 struct vf_plan *p)
+{
+    if (mac_equal(&s->mac, &o->mac) ||
+        (!mac_equal(&s->admin.mac, &s->mac) && !vf_entry_is_back(&s->admin.mac, o) &&
+         !mac_is_zero(&s->admin.mac)))
+        return;
+    struct vf_step *st = add_own_mac_step(p, s, &o->mac);
+    st->admin.set = st->admin_undo.set = 0;
+    st->own_only = true;
+}
+
 static void plan_restore_mac(const struct vf_state *s, const struct vf_original *o,
                              struct vf_plan *p)
 {
@@ -310,8 +323,12 @@ int vf_plan_restore(const struct vf_state *s, const struct vf_original *o, struc
                       s->promiscuity || s->allmulti ? LINK_FIELD_PROMISC_OFF : 0);
     if (s->mtu != o->mtu)
         add_mtu_step(&p, s, o->mtu);
-    add_admin_step(&p, s, &c);
-    plan_restore_mac(s, o, &p);
+    if (o->own_only) {
+        plan_restore_own_mac(s, o, &p);
+    } else {
+        add_admin_step(&p, s, &c);
+        plan_restore_mac(s, o, &p);
+    }
     if (o->up && (down || !s->up))
         add_up_step(&p, VF_STEP_UP, s->ifindex, true);
     *ret = p;

@@ -30,6 +30,12 @@ struct vf_original {
     uint32_t mtu, min_tx_mbps, max_tx_mbps, link_state;
     /* The entry was an administrator's (vf_state.had_mark after vf_apply()): made so again. */
     bool admin_marked;
+    /*
+     * What the PF lists is somebody else's: only the VF's own side is put back, nothing of the list
+     * is written or compared. The own MAC is set where the list lets it, which is where the VF's
+     * user could change it.
+     */
+    bool own_only;
 };
 
 /*
@@ -64,7 +70,8 @@ struct vf_step {
     struct link_change
         own; /* OWN_MAC (`set` 0: right already), MTU, DOWN, UP, NAME, PF_UP, CLEAN */
     struct link_change own_undo;
-    bool mark; /* OWN_MAC: write the entry even if it is right */
+    bool mark;     /* OWN_MAC: write the entry even if it is right */
+    bool own_only; /* OWN_MAC: the entry isn't ours; a refusal because of it is taken */
 };
 
 struct vf_plan {

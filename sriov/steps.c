@@ -97,6 +97,10 @@ static int do_own_mac(struct vf_run *run, const struct vf_step *st, struct err *
 {
     _cleanup_err_ struct err why = ERR_INIT;
 
+    if (st->own_only) {
+        int r = send_own(run, &st->own, &why);
+        return r < 0 && !is_mark_refusal(r) ? err_move(e, &why) : 0;
+    }
     if (st->own.set) {
         int r = set_own_mac(run, &st->own, &why);
         /* With a driver that never lets the own side go the PF's entry is all there is: the VF

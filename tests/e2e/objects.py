@@ -142,7 +142,7 @@ CRICTL = "crictl -t 60s -r unix:///run/containerd/containerd.sock"
 # The main container's pid, in $pid.
 FIND_PID = f"""
     id=$({CRICTL} ps --label io.kubernetes.pod.name=POD --name main -q)
-    pid=$({CRICTL} inspect $id | sed -n 's/.*"pid": \\([0-9]\\+\\),.*/\\1/p' | head -n1)
+    pid=$({CRICTL} inspect $id | sed -n 's/^    "pid": \\([0-9]\\+\\),.*/\\1/p')
     [ -n "$pid" ] || {{ echo "no container of POD" >&2; exit 1; }}"""
 
 

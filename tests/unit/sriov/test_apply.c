@@ -285,6 +285,46 @@ static void restored_as_found(void **state)
     assert_ok(restore(rig, &sc, NULL, &e), &e);
 }
 
+/* What the PF lists is another's: it is neither written nor missed, whatever stands there. */
+static void restored_on_its_own_side_only(void **state)
+{
+    struct rig *rig = *state;
+    struct vf_state s = fresh_state();
+    struct link_change mac = own_change(LINK_FIELD_MAC), mtu = own_change(LINK_FIELD_MTU);
+    struct script sc = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    rig->o.own_only = true;
+    mac.mac = rig->o.mac;
+    mtu.mtu = rig->o.mtu;
+    s.admin.vlan_id = 7;
+    s.admin.spoofchk = false;
+    s.mtu = 1300;
+    s.mac = s.admin.mac = mac_of(M1);
+    script_state(&sc, &s);
+    script_link(&sc, &mtu);
+    script_link(&sc, &mac);
+    s.mtu = rig->o.mtu;
+    s.mac = s.admin.mac = rig->o.mac;
+    script_state(&sc, &s);
+    assert_ok(restore(rig, &sc, NULL, &e), &e);
+
+    /* An entry that keeps the own side from changing stays: it is for the look at the VF to tell.
+     */
+    s.mac = s.admin.mac = mac_of(M1);
+    script_state(&sc, &s);
+    script_link(&sc, &mac);
+    script_fail(&sc, -EADDRNOTAVAIL, NULL);
+    script_state(&sc, &s);
+    assert_ok(restore(rig, &sc, NULL, &e), &e);
+
+    /* Another refusal is one. */
+    script_state(&sc, &s);
+    script_link(&sc, &mac);
+    script_fail(&sc, -EIO, NULL);
+    assert_int_equal(restore(rig, &sc, NULL, &e), -EIO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +336,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(had_mark_is_told, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(restored_and_read_back, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(restored_as_found, make_rig, drop_rig),
+        cmocka_unit_test_setup_teardown(restored_on_its_own_side_only, make_rig, drop_rig),
     };
 
     return cmocka_run_group_tests_name("apply", tests, NULL, NULL);

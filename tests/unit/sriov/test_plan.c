@@ -227,14 +227,16 @@ static void not_home(void **state)
 static void restores_from_any_state(void **state)
 {
     const struct vf_state fresh = fresh_state();
-    struct vf_original o, up, marked, zero;
+    struct vf_original o, up, marked, zero, own;
     struct vf_state used = fresh_state(), clean = fresh_state(), deaf = fresh_state(),
                     cleared = fresh_state(), follows = fresh_state(), is_up = fresh_state(),
-                    renamed_up = fresh_state(), wild = fresh_state(), own_only = fresh_state();
+                    renamed_up = fresh_state(), wild = fresh_state(), own_only = fresh_state(),
+                    apart = fresh_state();
     struct ipnet addr;
 
     vf_original_from(&fresh, PF_ADDRESS, &o);
-    up = marked = zero = o;
+    up = marked = zero = own = o;
+    own.own_only = true;
     up.up = true;
     marked.admin_marked = true;
     zero.admin_mac = (struct mac){0};
@@ -248,7 +250,9 @@ static void restores_from_any_state(void **state)
     used.mtu = 1400;
     deaf.admin.mac = mac_of(M1);
     own_only.mac = mac_of(M1); /* with a driver whose entry doesn't follow */
-    cleared = used;            /* ended between the two halves of the way back */
+    apart.mac = mac_of(M1);    /* another tool gave the entry a third one meanwhile */
+    apart.admin.mac = mac_of("52:54:00:00:00:77");
+    cleared = used; /* ended between the two halves of the way back */
     cleared.admin = fresh.admin;
     cleared.admin.mac = (struct mac){0};
     cleared.mtu = 1500;
@@ -283,6 +287,12 @@ static void restores_from_any_state(void **state)
         {&deaf, &zero,
          "administrator's mark off; own mac 16:1e:07:02:a6:de; own mac " O1
          ", PF's entry: mac 00:00:00:00:00:00"},
+        /* Of an entry that is another's nothing is written. */
+        {&clean, &own, "nothing to do"},
+        {&used, &own, "mtu 1500; own mac " O1},
+        {&deaf, &own, "nothing to do"},
+        {&own_only, &own, "own mac " O1},
+        {&apart, &own, "nothing to do"},
         {&is_up, &o, "down"},
         {&is_up, &up, "nothing to do"},
         {&clean, &up, "up"},
