@@ -225,13 +225,11 @@ static void on_pods_synced(void *data)
     node_review_claims(n);
 }
 
-static void on_skip_kept(bool kept, void *data)
+static void on_dropped(unsigned fields, void *data)
 {
     struct node *n = data;
 
-    if (n->skip_kept == kept)
-        return;
-    n->skip_kept = kept;
+    n->dropped = fields;
     observe_publish(n->observe);
 }
 
@@ -327,7 +325,7 @@ static int serve(struct node *n, struct err *e)
                              &(struct publish_config){
                                  .driver = n->c.driver,
                                  .node = n->c.name,
-                                 .skip_kept = on_skip_kept,
+                                 .dropped = on_dropped,
                                  .held = true,
                                  .data = n,
                              });
@@ -454,7 +452,7 @@ static bool same_file(const char *a, const char *b)
 
 int node_run(const struct node_config *c, struct err *e)
 {
-    struct node n = {.c = *c, .hands = HANDS_INIT, .skip_kept = true};
+    struct node n = {.c = *c, .hands = HANDS_INIT};
     _cleanup_close_ int plugin_lock = -1, state_lock = -1;
     _cleanup_free_ char *plugin_dir = xasprintf("%s/plugins/%s", c->kubelet_root, c->driver);
     int r;

@@ -35,9 +35,11 @@ struct node {
     char *uid;          /* of the Node object; NULL until seen */
     json_t *labels;     /* of the Node object */
     bool skip_declared; /* the kubelet's gate, from status.declaredFeatures */
-    bool skip_kept;     /* the API server's, from what it keeps of our slices */
+    unsigned dropped;   /* of enum slice_field: what the API server doesn't keep of our slices */
     bool suspicious;    /* a record was damaged: free VFs must look untouched to be offered */
     bool stopping;
+    struct job warm;
+    bool warmed;              /* dra_cool() is owed */
     struct timer *hold;       /* until slices are published though the kubelet is silent */
     struct timer *review;     /* runs node_review_claims() again after a release that failed */
     VEC(char *) pending_uids; /* of claims that are on their way into `claims` */

@@ -364,7 +364,8 @@ void observe_publish(struct observe *o)
             .contract = node_contract_input(n),
             .facts = &facts,
             .skip_declared = n->skip_declared,
-            .skip_kept = n->skip_kept,
+            .lists_kept = !(n->dropped & SLICE_FIELD_LIST),
+            .taints_kept = !(n->dropped & SLICE_FIELD_TAINTS),
         },
         &devices);
     publish_set(n->publish, n->uid, &devices);

@@ -252,7 +252,7 @@ static void offer_vf(const struct offer_input *in, const struct pf *pf, const st
     const struct pool *pool = pools_find(c->pools, c->node, c->labels, pf, vf);
     const struct vf_fact *fact = find_fact(in->facts, vf->address);
 
-    if (!pool || !fact)
+    if (!pool || !fact || (!fact->verified && !in->taints_kept))
         return;
 
     bool verified = fact->verified;
@@ -260,7 +260,7 @@ static void offer_vf(const struct offer_input *in, const struct pf *pf, const st
     struct attributes a = {json_object(), shared};
 
     device_name(vf->address, d->name);
-    d->skip = verified && in->skip_declared && in->skip_kept ? list_of(pool->mode) : SKIP_NOTHING;
+    d->skip = verified && in->skip_declared && in->lists_kept ? list_of(pool->mode) : SKIP_NOTHING;
     d->tainted = !verified;
 
     put_contract(&a, pool, verified, d->skip != SKIP_NOTHING);

@@ -13,7 +13,9 @@ struct offer_input {
     struct contract_input contract;
     const vf_fact_vec *facts; /* a VF without a fact isn't verified yet: not offered */
     bool skip_declared;       /* the node declares DRAOptionalNodeOperations */
-    bool skip_kept;           /* the API server keeps skipNodeOperations (true until seen not to) */
+    /* What the API server keeps: true until seen not to. */
+    bool lists_kept;  /* skipNodeOperations */
+    bool taints_kept; /* without, a VF that isn't verified is left out: nothing would mark it */
 };
 
 /* The skipNodeOperations of the slice that a device stands in. */

@@ -35,7 +35,7 @@ struct publish {
 
     json_vec wanted;
     bool decided;    /* publish_set() was called with a node's uid */
-    bool lists;      /* one of the wanted has skipNodeOperations */
+    unsigned fields; /* of enum slice_field: what the wanted have */
     bool complete;   /* the API has what is wanted, and it was told */
     json_t *written; /* names written since the wanted were set or a contest began */
 
@@ -57,7 +57,7 @@ struct publish {
     bool outdated;              /* something else is wanted since it was sent */
     bool conflicted;            /* the last write was refused because we were behind */
 
-    bool dropped; /* the server doesn't keep skipNodeOperations */
+    unsigned dropped; /* of enum slice_field: what the server doesn't keep */
     int64_t dropped_ms;
     struct timer *retry; /* until it is tried again */
 };
@@ -90,21 +90,27 @@ static void current_done(struct publish *p)
     p->current = (struct slice_write){0};
 }
 
-/* ---- the list that a server drops ---- */
+/* ---- what a server drops ---- */
 
-static void set_dropped(struct publish *p, bool dropped)
+static void set_dropped(struct publish *p, unsigned dropped)
 {
+    unsigned news = dropped & ~p->dropped;
+
     if (p->dropped == dropped)
         return;
     p->dropped = dropped;
     p->dropped_ms = now(p);
     timer_cancel(p->retry);
-    if (dropped)
+    if (news & SLICE_FIELD_LIST)
         log_warn("the API server drops skipNodeOperations: devices go out without it, and the "
                  "kubelet calls us for them",
                  "server", api_server(p->api), "featureGate", "DRAOptionalNodeOperations");
-    if (p->config.skip_kept)
-        p->config.skip_kept(!dropped, p->config.data);
+    if (news & SLICE_FIELD_TAINTS)
+        log_warn("the API server drops the taints of devices: VFs that aren't as promised are not "
+                 "published at all",
+                 "server", api_server(p->api), "featureGate", "DRADeviceTaints");
+    if (p->config.dropped)
+        p->config.dropped(dropped, p->config.data);
     schedule(p);
 }
 
@@ -122,7 +128,7 @@ static void on_retry(void *data)
     if (watch_in_trouble(p->watch))
         timer_set(p->retry, TROUBLE_POLL_MS);
     else
-        set_dropped(p, false);
+        set_dropped(p, 0);
 }
 
 /* ---- errors ---- */
@@ -199,12 +205,13 @@ static void on_conflict(struct publish *p, const struct api_response *r)
 
 static void on_kept(struct publish *p, const json_t *body)
 {
-    bool dropped, kept = slice_kept(p->current.body, body, &dropped);
+    unsigned dropped;
+    bool kept = slice_kept(p->current.body, body, &dropped);
 
     (void)slice_cache_put(&p->cache, (json_t *)body);
     slice_cache_share(&p->cache, &p->wanted);
     if (dropped) {
-        set_dropped(p, true);
+        set_dropped(p, p->dropped | dropped);
     } else if (!kept && !p->unkept_told) {
         /* The next plan writes it again; that it must be written again makes the pauses grow */
         p->unkept_told = true;
@@ -352,8 +359,8 @@ static void step(void *data)
 
     if (!p->synced || !p->decided || p->call || (p->config.held && !p->cache.slices.n))
         return;
-    if (p->dropped && p->lists)
-        return; /* skip_kept() told; the answer to it is another publish_set() */
+    if (p->dropped & p->fields)
+        return; /* dropped() told; the answer to it is another publish_set() */
     if (left > 0) {
         timer_set(p->timer, left);
         return;
@@ -437,9 +444,9 @@ void publish_set(struct publish *p, const char *node_uid, const device_vec *devi
     json_vec_done(&p->wanted);
     p->wanted = wanted;
     p->decided = true;
-    p->lists = false;
+    p->fields = 0;
     vec_foreach (w, &wanted)
-        p->lists |= json_at(*w, "spec.skipNodeOperations") != NULL;
+        p->fields |= slice_fields(*w);
     p->complete = false;
     p->contest_until_ms = 0;
     p->outdated = true;

@@ -14,11 +14,11 @@ struct publish;
 struct publish_config {
     const char *driver, *node;
     /*
-     * The server dropped skipNodeOperations (false): nothing more is written until publish_set()
-     * comes without. Or it is worth another try (true), after the server was away, or 10 minutes
-     * and a new list. Called on change only.
+     * The server drops these fields (a set of enum slice_field): nothing more is written until
+     * publish_set() comes without them. Or they are worth another try (0), after the server was
+     * away, or 10 minutes and a new list. Called on change only.
      */
-    void (*skip_kept)(bool kept, void *data);
+    void (*dropped)(unsigned fields, void *data);
     /* Every wanted slice is in the API as sent; called each time that becomes true. */
     void (*published)(unsigned slices, unsigned devices, int64_t generation, void *data);
     /*

@@ -182,15 +182,29 @@ static bool same(const json_t *a, const json_t *b)
     return a == b || (a && b && json_equal(a, b));
 }
 
-bool slice_kept(const json_t *sent, const json_t *kept, bool *ret_skip_dropped)
+unsigned slice_fields(const json_t *slice)
+{
+    const json_t *spec = json_object_get(slice, "spec"), *d;
+    json_t *devices = json_object_get(spec, "devices");
+    unsigned fields = 0;
+    size_t i;
+
+    if (json_array_size(json_object_get(spec, "skipNodeOperations")))
+        fields |= SLICE_FIELD_LIST;
+    json_array_foreach (devices, i, d)
+        if (json_array_size(json_object_get(d, "taints")))
+            fields |= SLICE_FIELD_TAINTS;
+    return fields;
+}
+
+bool slice_kept(const json_t *sent, const json_t *kept, unsigned *ret_dropped)
 {
     json_t *s = json_object_get(sent, "spec"), *k = json_object_get(kept, "spec");
-    bool dropped = json_array_size(json_object_get(s, "skipNodeOperations")) > 0 &&
-                   json_array_size(json_object_get(k, "skipNodeOperations")) == 0;
+    unsigned dropped = slice_fields(sent) & ~slice_fields(kept);
     const char *key;
     json_t *value;
 
-    *ret_skip_dropped = dropped;
+    *ret_dropped = dropped;
     if (dropped || json_object_size(s) != json_object_size(k) ||
         !same(json_at(sent, "metadata.name"), json_at(kept, "metadata.name")) ||
         !same(json_at(sent, "metadata.ownerReferences"), json_at(kept, "metadata.ownerReferences")))
@@ -403,7 +417,7 @@ void slices_plan(const json_vec *wanted, const json_vec *existing, slice_write_v
     vec_foreach (w, wanted) {
         const json_t *seen = find_slice(existing, *w);
         json_t *full = complete(*w, generation, wanted->n);
-        bool dropped;
+        unsigned dropped;
 
         if (!seen) {
             keep_taint_times(full, existing);

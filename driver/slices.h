@@ -52,9 +52,17 @@ void slice_write_vec_done(slice_write_vec *v);
  */
 void slices_plan(const json_vec *wanted, const json_vec *existing, slice_write_vec *ret);
 
+/* Fields that a server drops without an error where their feature gate is off. */
+enum slice_field {
+    SLICE_FIELD_LIST = 1 << 0,   /* skipNodeOperations: DRAOptionalNodeOperations */
+    SLICE_FIELD_TAINTS = 1 << 1, /* DRADeviceTaints */
+};
+
+/* Which of them a slice has; a set of enum slice_field. */
+unsigned slice_fields(const json_t *slice);
+
 /*
  * Whether the server kept what was sent: name, owner and all of the spec are there, and nothing was
- * added but a taint's timeAdded. *ret_skip_dropped tells whether skipNodeOperations was sent and is
- * gone.
+ * added but a taint's timeAdded. *ret_dropped: which of these fields were sent and are gone.
  */
-bool slice_kept(const json_t *sent, const json_t *kept, bool *ret_skip_dropped);
+bool slice_kept(const json_t *sent, const json_t *kept, unsigned *ret_dropped);

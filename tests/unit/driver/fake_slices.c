@@ -42,7 +42,7 @@ struct fake_slices {
     struct fake_counts counts;
     enum fake_fault fault;
     unsigned faults;
-    bool drop_lists, fail_lists, hold, down;
+    bool drop_lists, drop_taints, fail_lists, hold, down;
     void (*on_write)(const char *name, void *data);
     void *on_write_data;
     char *pool_fault;
@@ -256,6 +256,13 @@ static void drop_list(struct fake_slices *f, json_t *o, const json_t *old)
 {
     if (f->drop_lists && !json_at(old, "spec.skipNodeOperations"))
         json_object_del(json_object_get(o, "spec"), "skipNodeOperations");
+
+    json_t *devices = json_at(o, "spec.devices"), *d;
+    size_t i;
+
+    json_array_foreach (devices, i, d)
+        if (f->drop_taints)
+            json_object_del(d, "taints");
 }
 
 static int create(struct fake_slices *f, json_t *body, json_t **ret, const char **ret_reason)
@@ -528,6 +535,11 @@ void fake_slices_fail_lists(struct fake_slices *f, bool fail)
 void fake_slices_drop_lists(struct fake_slices *f, bool drop)
 {
     f->drop_lists = drop;
+}
+
+void fake_slices_drop_taints(struct fake_slices *f)
+{
+    f->drop_taints = true;
 }
 
 void fake_slices_on_write(struct fake_slices *f, void (*fn)(const char *name, void *data),

@@ -50,6 +50,8 @@ void fake_slices_fail_lists(struct fake_slices *f, bool fail);
 
 /* DRAOptionalNodeOperations off: skipNodeOperations is cleared, unless the old object has it. */
 void fake_slices_drop_lists(struct fake_slices *f, bool drop);
+/* The server of a cluster without the gate DRADeviceTaints. */
+void fake_slices_drop_taints(struct fake_slices *f);
 
 /* Called after each write of a client, before the answer: somebody who doesn't agree. */
 void fake_slices_on_write(struct fake_slices *f, void (*fn)(const char *name, void *data),

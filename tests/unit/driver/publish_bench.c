@@ -23,6 +23,8 @@ void offer(struct bench *b, const char *kinds)
 
     b->kinds = kinds;
     for (unsigned i = 0; kinds[i]; i++) {
+        if (kinds[i] == 'd' && !b->taints_kept)
+            continue;
         struct device *d = VEC_PUSH(&devices);
 
         snprintf(d->name, sizeof(d->name), "a-%03u", i);
@@ -49,12 +51,13 @@ static void on_published(unsigned slices, unsigned devices, int64_t generation, 
     b->generation = generation;
 }
 
-static void on_skip_kept(bool kept, void *data)
+static void on_dropped(unsigned fields, void *data)
 {
     struct bench *b = data;
 
     b->told++;
-    b->kept = kept;
+    b->kept = !(fields & SLICE_FIELD_LIST);
+    b->taints_kept = !(fields & SLICE_FIELD_TAINTS);
     if (!b->deaf)
         offer(b, b->kinds);
 }
@@ -62,11 +65,11 @@ static void on_skip_kept(bool kept, void *data)
 void start_publisher(struct bench *b)
 {
     b->published = b->told = 0;
-    b->kept = true;
+    b->kept = b->taints_kept = true;
     b->publish = publish_new(b->loop, b->api,
                              &(struct publish_config){.driver = "sriov-dra.dev",
                                                       .node = "w1",
-                                                      .skip_kept = on_skip_kept,
+                                                      .dropped = on_dropped,
                                                       .published = on_published,
                                                       .data = b});
 }

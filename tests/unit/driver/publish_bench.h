@@ -11,6 +11,7 @@
 
 #define PREPARE0 "w1-sriov-dra.dev-prepare-00"
 #define SKIP0    "w1-sriov-dra.dev-skip-00"
+#define DRIFTED0 "w1-sriov-dra.dev-drifted-00"
 
 struct bench {
     struct loop *loop;
@@ -21,8 +22,8 @@ struct bench {
     const char *kinds; /* what the node offers: see offer() */
     unsigned published, slices, devices;
     int64_t generation;
-    unsigned told; /* skip_kept() calls */
-    bool kept;
+    unsigned told; /* dropped() calls */
+    bool kept, taints_kept;
     bool deaf; /* doesn't act on them */
 };
 
@@ -35,7 +36,8 @@ int bench_teardown(void **state);
 /* The process starts anew, that is after publish_free(). */
 void start_publisher(struct bench *b);
 
-/* "p" prepare, "s" skip, "d" drifted; skip goes out without the list where it isn't kept. */
+/* "p" prepare, "s" skip, "d" drifted; skip goes out without the list where it isn't kept,
+ * drifted not at all where taints aren't. */
 void offer(struct bench *b, const char *kinds);
 
 int64_t bench_now(void);

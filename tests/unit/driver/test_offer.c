@@ -12,6 +12,7 @@ struct node {
     struct pools pools;
     vf_fact_vec facts;
     device_vec devices;
+    bool taints_dropped;
 };
 
 static void node_init(struct node *n, unsigned vfs)
@@ -77,7 +78,8 @@ static void offer(struct node *n, bool declared, bool kept)
             .contract = {.inv = &n->inv, .pools = &n->pools, .node = "w1", .pool_name = "w1"},
             .facts = &n->facts,
             .skip_declared = declared,
-            .skip_kept = kept,
+            .lists_kept = kept,
+            .taints_kept = !n->taints_dropped,
         },
         &n->devices);
     vec_foreach (d, &n->devices) {
@@ -289,6 +291,22 @@ static void test_places(void **state)
         assert_true(table[i].tainted ? json_equal(is, taints) : !is);
         node_done(&n);
     }
+}
+
+/* Where a taint is dropped, what it would mark isn't offered. */
+static void test_taints_dropped(void **state)
+{
+    struct node n;
+
+    (void)state;
+    node_init(&n, 3);
+    n.taints_dropped = true;
+    n.facts.v[1].verified = false;
+    offer(&n, true, true);
+    assert_int_equal(n.devices.n, 2);
+    assert_string_equal(n.devices.v[0].name, "0000-01-10-0");
+    assert_string_equal(n.devices.v[1].name, "0000-01-10-2");
+    node_done(&n);
 }
 
 /* NoExecute ends pods: only where the pool says so, and the VF isn't as its claim got it. */
@@ -510,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_who_does_what),
         cmocka_unit_test(test_places),
         cmocka_unit_test(test_taint_effect),
+        cmocka_unit_test(test_taints_dropped),
         cmocka_unit_test(test_settings_in_force),
         cmocka_unit_test(test_fullest_device),
         cmocka_unit_test(test_own_attributes),

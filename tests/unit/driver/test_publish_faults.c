@@ -24,6 +24,24 @@ static void test_dropped_list(void **state)
     assert_int_equal(b->told, 1);
 }
 
+/* What nothing can mark isn't published: no slice is written again and again. */
+static void test_dropped_taints(void **state)
+{
+    struct bench *b = *state;
+
+    fake_slices_drop_taints(b->fake);
+    offer(b, "ppdd");
+    run_until_published(b, 1);
+    assert_int_equal(b->told, 1);
+    assert_true(b->kept);
+    assert_false(b->taints_kept);
+    assert_int_equal(b->devices, 2);
+    assert_null(fake_slices_get(b->fake, DRIFTED0));
+    unsigned long sent = api_requests_sent(b->api);
+    run(b, 500000);
+    assert_true(api_requests_sent(b->api) <= sent + 4); /* its watch */
+}
+
 /* A server with the feature takes over: a new list, more than 10 minutes later. */
 static void test_dropped_list_tried_again(void **state)
 {
@@ -327,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH_TEST(test_dropped_list),
+        BENCH_TEST(test_dropped_taints),
         BENCH_TEST(test_dropped_list_tried_again),
         BENCH_TEST(test_dropped_list_after_an_outage),
         BENCH_TEST(test_list_missing_at_start),

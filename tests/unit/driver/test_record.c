@@ -20,7 +20,8 @@ static const char full[] =
     "\"routes\":[{\"to\":\"198.51.100.0/24\",\"via\":\"192.0.2.2\"}]},"
     "\"original\":{\"name\":\"enp1s0v3\",\"mac\":\"52:54:00:00:00:02\","
     "\"adminMac\":\"52:54:00:00:00:03\",\"vlan\":7,\"vlanQos\":1,\"vlanProto\":33024,"
-    "\"adminMarked\":true,\"ownOnly\":true,\"mtu\":1500,\"up\":true,\"spoofCheck\":true,\"trust\":false,"
+    "\"adminMarked\":true,\"ownOnly\":true,\"mtu\":1500,\"up\":true,\"spoofCheck\":true,\"trust\":"
+    "false,"
     "\"minTxRateMbps\":0,\"maxTxRateMbps\":0,\"linkState\":\"auto\"}}]}";
 
 static json_t *parse(const char *text)
