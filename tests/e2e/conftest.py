@@ -30,7 +30,7 @@ def interrupted(_number, _frame):
 def pytest_configure(config):
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
-    config.addinivalue_line("markers", "lab(gates, kubelet_gates, nodes, vfs, memory): settings of the lab")
+    config.addinivalue_line("markers", "lab(gates, scheduler_gates, kubelet_gates, nodes, vfs, memory): settings of the lab")
 
 
 def settings(item):
@@ -53,7 +53,11 @@ class Labs:
         self.lab = None
 
     def get(self, wanted):
-        if self.lab is None or wanted != self.settings or not self.lab.alive():
+        gates = {k: v for k, v in wanted if k.endswith("gates")}
+        machines = {k: v for k, v in wanted if k not in gates}
+        if self.lab is not None and machines == self.settings and self.lab.alive():
+            self.lab.set_gates(**gates)
+        else:
             self.close()
             lab = Lab("e2e", **dict(wanted))
             try:
@@ -61,7 +65,7 @@ class Labs:
             except LabError:
                 lab.down()  # one with other settings, left by --keep
                 lab.up()
-            self.lab, self.settings = lab, wanted
+            self.lab, self.settings = lab, machines
         return self.lab
 
     def close(self):

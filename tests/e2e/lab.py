@@ -82,21 +82,33 @@ def documents(manifest):
 class Lab:
     """One instance of tests/lab/lab."""
 
-    def __init__(self, name="e2e", gates=None, kubelet_gates=None, nodes=1, vfs=7, memory=None):
+    def __init__(self, name="e2e", nodes=1, vfs=7, memory=None, **gates):
         self.name = name
         self.options = ["--nodes", str(nodes), "--vfs", str(vfs)]
-        for flag, value in (("--gates", gates), ("--kubelet-gates", kubelet_gates), ("--memory", memory)):
-            if value is not None:
-                self.options += [flag, str(value)]
+        if memory is not None:
+            self.options += ["--memory", str(memory)]
+        self.gate_options = self._gate_options(**gates)
         self.nodes = {}
         self.dir = None
         self.env = {}
         self._opener = None
 
+    @staticmethod
+    def _gate_options(gates=None, scheduler_gates=None, kubelet_gates=None):
+        flags = (("--gates", gates), ("--scheduler-gates", scheduler_gates), ("--kubelet-gates", kubelet_gates))
+        return [word for flag, value in flags if value is not None for word in (flag, value)]
+
+    def set_gates(self, **gates):
+        """Restarts what has other gates than these: gates, scheduler_gates, kubelet_gates."""
+        options = self._gate_options(**gates)
+        if options != self.gate_options:
+            command([LAB, "--name", self.name, "gates", *options], timeout=400)
+            self.gate_options = options
+
     def up(self):
         """Starts the lab, about 40 s, or finds it up with the same settings."""
         try:
-            command([LAB, "--name", self.name, "up", *self.options], timeout=1800)
+            command([LAB, "--name", self.name, "up", *self.options, *self.gate_options], timeout=1800)
         except LabError:
             raise  # it has taken down what it started
         except BaseException:  # interrupted: subprocess has killed it

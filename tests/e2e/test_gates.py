@@ -2,7 +2,7 @@
 """Where skipNodeOperations isn't honoured it is noticed, said once, and pods run through Prepare."""
 import pytest
 
-from objects import claim, link_in_pod, rpcs, wait_ping
+from objects import Vf, claim, link_in_pod, rpcs, wait_ping, wait_state
 
 OFF = "DRAOptionalNodeOperations=false"
 
@@ -51,3 +51,44 @@ def test_gate_off_at_the_api_server_alone(lab, started):
     lab.wait_for(lambda: honoured(lab) == {False}, 30, "skipHonoured is false")
     lab.wait_slices(11)
     run_through_prepare(lab, started)
+
+
+@pytest.mark.lab(scheduler_gates=OFF)
+def test_gate_off_at_the_scheduler_alone(lab, started):
+    """It passes over what has a list, which can't be seen from the node; the rest goes on."""
+    assert honoured(lab) == {True}
+    lab.apply([claim("skip", "vf-preprovisioned", None, {"name": "net1"}),
+               claim("plain", "vf-prepared", None, {"name": "net1"})])
+    lab.pod("skip", ["skip"])
+    lab.pod("plain", ["plain"])
+    lab.wait_pod("plain")
+    event = lab.wait_event("skip", "FailedScheduling")
+    assert "cannot allocate all claims" in event["message"]
+    assert lab.get("pod", "skip")["status"]["phase"] == "Pending"
+
+
+def test_gate_turned_off_at_the_kubelet_with_claims_live(lab, started):
+    """They end as they began; what comes after runs through Prepare."""
+    node = lab.nodes["node1"]
+    vf = Vf(node, "0000:02:10.0")
+    before = vf.state()
+    lab.apply([claim("live", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]},
+                     device=vf.address),
+               claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.9/24"]})])
+    for name in ("live", "peer"):
+        lab.pod(name, [name])
+    for name in ("live", "peer"):
+        lab.wait_pod(name)
+    called, mark = rpcs(started), started.log_mark()
+    lab.set_gates(kubelet_gates=OFF)
+    started.wait_log("doesn't declare DRAOptionalNodeOperations", 60, mark)
+    lab.wait_for(lambda: honoured(lab) == {False}, 30, "skipHonoured is false")
+    wait_ping(lab, "live", "192.0.2.9")
+    lab.delete("pod", "live")
+    wait_state(vf, before)
+    assert rpcs(started) == called, "no call for a claim that was allocated with the list"
+    lab.apply(claim("late", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.2/24"]}))
+    lab.pod("late", ["late"])
+    lab.wait_pod("late")
+    wait_ping(lab, "late", "192.0.2.9")
+    assert rpcs(started)[0] == called[0] + 1, "the new one came through Prepare"

@@ -78,6 +78,33 @@ def test_packets_and_the_way_back_without_a_call(lab, started):
     wait_ping(lab, "next", "192.0.2.2")
 
 
+def test_claim_with_devices_of_several_modes(lab, started):
+    """One device that doesn't skip is enough: the kubelet calls for all of the claim, and both are served."""
+    node = lab.nodes["node1"]
+    vfs = [Vf(node, "0000:01:10.0"), Vf(node, "0000:02:10.0")]
+    before, counted, called = [v.state() for v in vfs], skips(lab), rpcs(started)
+    mixed = claim("mixed", "vf-prepared", {"vlan": {"id": 200}}, {"name": "net1"}, device=vfs[0].address)
+    devices = mixed["spec"]["devices"]
+    devices["config"][0]["requests"] = ["vf"]
+    other = skip_claim("other", "192.0.2.1", device=vfs[1].address)["spec"]["devices"]
+    other["requests"][0]["name"] = "second"
+    other["config"][0]["requests"] = ["second"]
+    other["config"][0]["opaque"]["parameters"]["interface"]["name"] = "net2"
+    devices["requests"] += other["requests"]
+    devices["config"] += other["config"]
+    lab.apply(mixed)
+    lab.pod("mixed", ["mixed"])
+    lab.wait_pod("mixed")
+    assert [r.get("skipNodeOperations") for r in allocated(lab, "mixed")] == [None, ["*"]]
+    assert link_in_pod(lab, "mixed", "net1") and link_in_pod(lab, "mixed", "net2")["ips"] == ["192.0.2.1/24"]
+    assert [v.state()["vlan"] for v in vfs] == [200, 100]
+    lab.delete("pod", "mixed")
+    for vf, state in zip(vfs, before):
+        wait_state(vf, state)
+    assert skips(lab) == counted
+    assert [now - then for now, then in zip(rpcs(started), called)] == [1, 1]
+
+
 def test_a_vf_that_differs_leaves_the_list(lab, started):
     """Never a false promise: the VLAN is taken off one VF behind our back."""
     node = lab.nodes["node1"]

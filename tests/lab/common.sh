@@ -28,7 +28,7 @@ process() { # PART: its pid, if it runs
 spawn() { # PART COMMAND...
     local part=$1
     shift
-    setsid "$@" >"$RUN/log/$part.log" 2>&1 </dev/null 3>&- 9>&- &
+    setsid "$@" >>"$RUN/log/$part.log" 2>&1 </dev/null 3>&- 9>&- &
     echo $! >"$RUN/pid/$part"
 }
 

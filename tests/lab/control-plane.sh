@@ -47,17 +47,26 @@ identities() {
 }
 
 control_plane_start() {
-    local etcd=http://127.0.0.1:$ETCD_PORT node
+    local node
     # The API server reaches a kubelet by its node's name: all are on loopback.
     { cat /etc/hosts; for node in $NODES; do echo "127.0.0.1 $node"; done; } >"$RUN/hosts"
 
     spawn etcd "$KUBE" etcd --data-dir "$RUN/etcd" --unsafe-no-fsync \
-        --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
+        --listen-client-urls "$(etcd_url)" --advertise-client-urls "$(etcd_url)" \
         --listen-peer-urls "http://127.0.0.1:$PEER_PORT"
+    apiserver_start
+    scheduler_start
+    controller_manager_start
+    kubectl apply -f "$lab/driver-role.yaml" >/dev/null
+    await 300 "the default service account" "${control_plane_parts[*]}" kubectl get serviceaccount default
+}
 
+etcd_url() { echo "http://127.0.0.1:$ETCD_PORT"; }
+
+apiserver_start() {
     # shellcheck disable=SC2016 # $0 and $@ are the inner shell's
     spawn apiserver unshare -m sh -c 'mount --bind "$0" /etc/hosts && exec "$@"' "$RUN/hosts" \
-        "$KUBE" kube-apiserver --etcd-servers "$etcd" --feature-gates "$GATES" \
+        "$KUBE" kube-apiserver --etcd-servers "$(etcd_url)" --feature-gates "$GATES" \
         --bind-address 127.0.0.1 --secure-port "$API_PORT" --advertise-address 10.0.2.2 \
         --tls-cert-file "$RUN/apiserver.crt" --tls-private-key-file "$RUN/apiserver.key" \
         --client-ca-file "$RUN/ca.crt" --authorization-mode Node,RBAC \
@@ -67,12 +76,15 @@ control_plane_start() {
         --service-account-key-file "$RUN/sa.key" --service-account-signing-key-file "$RUN/sa.key" \
         --audit-policy-file "$lab/audit.yaml" --audit-log-path "$RUN/log/audit.log"
     await 300 "the API server" "${control_plane_parts[*]}" kubectl get --raw /readyz
+}
 
+scheduler_start() {
     spawn scheduler "$KUBE" kube-scheduler --kubeconfig "$RUN/admin.kubeconfig" \
-        --secure-port 0 --leader-elect=false --feature-gates "$GATES"
+        --secure-port 0 --leader-elect=false --feature-gates "$SCHEDULER_GATES"
+}
+
+controller_manager_start() {
     spawn controller-manager "$KUBE" kube-controller-manager --kubeconfig "$RUN/admin.kubeconfig" \
         --secure-port 0 --leader-elect=false --feature-gates "$GATES" --root-ca-file "$RUN/ca.crt" \
         --service-account-private-key-file "$RUN/sa.key" --use-service-account-credentials
-    kubectl apply -f "$lab/driver-role.yaml" >/dev/null
-    await 300 "the default service account" "${control_plane_parts[*]}" kubectl get serviceaccount default
 }

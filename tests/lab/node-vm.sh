@@ -13,7 +13,11 @@ node_share() { # NODE: what the guest sees as /host
     cp "$RUN/$1.kubeconfig" "$share/kubelet.kubeconfig"
     cp "$RUN/driver.kubeconfig" "$share/"
     printf '%s\n' "API_PORT=$API_PORT" "VFS=$VFS" >"$share/env"
-    cat >"$share/kubelet.yaml" <<K
+    kubelet_config "$1"
+}
+
+kubelet_config() { # NODE
+    cat >"$RUN/$1/kubelet.yaml" <<K
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
@@ -71,6 +75,23 @@ node_await() { # NODE: Ready, its VFs made, its command loop answering
     done
     { await 600 "node $1 to be Ready" "$parts" node_is_ready "$1" &&
         LAB_TIMEOUT=60 node_run "$1" <<<true; } || { node_logs "$1"; return 1; }
+}
+
+node_declares() { # NODE: what KUBELET_GATES says of the feature that skipping needs
+    local declared
+    declared=$(kubectl get node "$1" -o 'jsonpath={.status.declaredFeatures}')
+    case $KUBELET_GATES in
+    *DRAOptionalNodeOperations=true*) [[ $declared == *DRAOptionalNodeOperations* ]] ;;
+    *) [[ $declared != *DRAOptionalNodeOperations* ]] ;;
+    esac
+}
+
+kubelet_gates() { # NODE: its kubelet with KUBELET_GATES
+    local parts="${control_plane_parts[*]} $1"
+    kubelet_config "$1"
+    LAB_TIMEOUT=90 node_run "$1" <<<"/host/kubelet restart"
+    await 120 "the gates of $1's kubelet to show" "$parts" node_declares "$1"
+    await 120 "node $1 to be Ready" "$parts" node_is_ready "$1"
 }
 
 node_logs() { # NODE
