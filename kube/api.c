@@ -27,7 +27,7 @@ struct api {
     int64_t refreshed_ms;
     char *user_agent;
     int timeout_ms;
-    unsigned long sent;
+    unsigned long sent, answers[API_VERBS][API_CLASSES];
     struct api_call *first;
 };
 
@@ -112,6 +112,44 @@ static void set_error(const struct api_call *c, const struct http_answer *a, con
     }
 }
 
+/* ---- counting */
+
+const char *api_verb_text(enum api_verb v)
+{
+    switch (v) {
+    case API_GET:
+        return "GET";
+    case API_POST:
+        return "POST";
+    case API_PUT:
+        return "PUT";
+    case API_PATCH:
+        return "PATCH";
+    case API_DELETE:
+        return "DELETE";
+    case API_WATCH:
+        return "WATCH";
+    }
+    return "";
+}
+
+static void count(struct api_call *c, int status)
+{
+    unsigned hundreds = status > 0 ? (unsigned)status / 100 : 0;
+    unsigned verb = API_GET;
+
+    while (verb < API_WATCH && !streq(c->method, api_verb_text((enum api_verb)verb)))
+        verb++;
+    if (c->chunk)
+        verb = API_WATCH;
+    c->api->answers[verb][hundreds < API_CLASSES ? hundreds : 0]++;
+}
+
+unsigned long api_answers(const struct api *a, enum api_verb v, unsigned hundreds)
+{
+    return a->answers[v][hundreds];
+}
+
 /* ---- one call */
 
 static void unlink_call(struct api_call *c)
@@ -193,6 +231,8 @@ static void on_timer(void *data)
     }
     struct http_answer silent = {
         .outcome = HTTP_BROKEN, .status = c->opened ? 200 : 0, .code = -ETIMEDOUT, .body = ""};
+    if (!c->opened)
+        count(c, 0);
     _cleanup_free_ char *text = xasprintf("silent for %d s", c->idle_ms / 1000);
     silent.text = text;
     finish(c, &silent);
@@ -216,6 +256,8 @@ static void on_answer(const struct http_answer *a, void *data)
     struct api_call *c = data;
 
     c->exchange = NULL;
+    if (!c->opened)
+        count(c, a->outcome == HTTP_ANSWERED || a->outcome == HTTP_TOO_BIG ? a->status : 0);
     if (a->outcome == HTTP_ANSWERED && a->status == 401 && refresh(c->api)) {
         attempt(c); /* with the other token that was found */
     } else if (c->retries > 0 && may_repeat(c, a)) {
@@ -230,6 +272,8 @@ static void on_chunk(const char *bytes, size_t n, void *data)
 {
     struct api_call *c = data;
 
+    if (!c->opened)
+        count(c, 200);
     c->opened = true;
     timer_set(timer_of(c), c->idle_ms);
     c->chunk(bytes, n, c->data); /* may cancel the call */

@@ -84,3 +84,14 @@ char *api_escape(const char *s);
 
 /* How many requests were sent since the start, retries and watches included. */
 unsigned long api_requests_sent(const struct api *a);
+
+enum api_verb { API_GET, API_POST, API_PUT, API_PATCH, API_DELETE, API_WATCH };
+#define API_VERBS 6
+const char *api_verb_text(enum api_verb v); /* "GET"; API_WATCH: "WATCH" */
+
+/*
+ * How many of them were answered so: `hundreds` 2 is 2xx, 0 is without an answer. Each try counts,
+ * a watch when the server agrees to it. One that was cancelled isn't in it.
+ */
+#define API_CLASSES 6
+unsigned long api_answers(const struct api *a, enum api_verb v, unsigned hundreds);

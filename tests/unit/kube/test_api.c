@@ -20,6 +20,7 @@ static const struct one {
     const char *text; /* part of the error */
     const char *body; /* all of it */
     size_t asked;     /* requests that the server saw */
+    const char *counted;
 } ones[] = {
     {.title = "success",
      .script = {{.status = 200, .body = "{\"kind\":\"Node\"}"}},
@@ -27,13 +28,15 @@ static const struct one {
      .q = {.method = "GET", .path = "/api/v1/nodes/a?x=y"},
      .status = 200,
      .body = "{\"kind\":\"Node\"}",
-     .asked = 1},
+     .asked = 1,
+     .counted = "GET 2xx"},
     {.title = "no content",
      .script = {{.status = 204}},
      .n = 1,
      .q = {.method = "DELETE", .path = "/x"},
      .status = 204,
-     .asked = 1},
+     .asked = 1,
+     .counted = "DELETE 2xx"},
     {.title = "404 with a Status; the query isn't in the text",
      .script = {{.status = 404, .body = STATUS(404, "NotFound", "nodes \\\"a\\\" not found")}},
      .n = 1,
@@ -51,7 +54,8 @@ static const struct one {
      .code = -ESTALE,
      .kind = ERR_TRANSIENT,
      .text = "PUT /x: HTTP 409: modified (Conflict)",
-     .asked = 1},
+     .asked = 1,
+     .counted = "PUT 4xx"},
     {.title = "409 already exists",
      .script = {{.status = 409, .body = STATUS(409, "AlreadyExists", "there")}},
      .n = 1,
@@ -78,7 +82,8 @@ static const struct one {
      .code = -EINVAL,
      .kind = ERR_PERMANENT,
      .text = "spec.x",
-     .asked = 1},
+     .asked = 1,
+     .counted = "PATCH 4xx"},
     {.title = "500 with what no person can read",
      .script = {{.status = 500, .body = "a\x01\xff"}},
      .n = 1,
@@ -96,7 +101,8 @@ static const struct one {
      .code = -EPROTO,
      .kind = ERR_PERMANENT,
      .text = "GET /x: HTTP 302",
-     .asked = 1},
+     .asked = 1,
+     .counted = "GET 3xx"},
     {.title = "429 then success",
      .script = {{.status = 429, .name = "Retry-After", .value = "1"},
                 {.status = 200, .body = "{}"}},
@@ -104,7 +110,8 @@ static const struct one {
      .q = {.method = "POST", .path = "/x", .retries = 1},
      .status = 200,
      .body = "{}",
-     .asked = 2},
+     .asked = 2,
+     .counted = "POST 2xx, POST 4xx"},
     {.title = "429 to the end, plain text",
      .script = {{.status = 429, .body = "Too many requests\nreally"},
                 {.status = 429, .body = "Too many requests\nreally"}},
@@ -121,7 +128,8 @@ static const struct one {
      .q = {.method = "GET", .path = "/x", .retries = 2},
      .status = 200,
      .body = "[1]",
-     .asked = 3},
+     .asked = 3,
+     .counted = "GET 2xx, GET 5xx, GET 5xx"},
     {.title = "a POST that failed with 500 may have acted",
      .script = {{.status = 500, .body = STATUS(500, "InternalError", "etcd")}},
      .n = 1,
@@ -137,7 +145,8 @@ static const struct one {
      .q = {.method = "GET", .path = "/x", .retries = 1},
      .status = 200,
      .body = "{}",
-     .asked = 2},
+     .asked = 2,
+     .counted = "GET 0xx, GET 2xx"},
     {.title = "no answer to a POST: it isn't sent again",
      .script = {{.end = END_DROP}, {.status = 200, .body = "{}"}},
      .n = 2,
@@ -146,7 +155,8 @@ static const struct one {
      .code = -ECONNRESET,
      .kind = ERR_TRANSIENT,
      .text = "POST /x: http://127.0.0.1:",
-     .asked = 1},
+     .asked = 1,
+     .counted = "POST 0xx"},
     {.title = "a server that hangs",
      .script = {{.end = END_HANG}, {.end = END_HANG}},
      .n = 2,
@@ -155,7 +165,8 @@ static const struct one {
      .code = -ETIMEDOUT,
      .kind = ERR_TRANSIENT,
      .text = "timed out",
-     .asked = 2},
+     .asked = 2,
+     .counted = "GET 0xx, GET 0xx"},
     {.title = "a server that hangs in the body",
      .script = {{.status = 200, .body = "{", .end = END_HANG}},
      .n = 1,
@@ -182,7 +193,8 @@ static const struct one {
      .code = -EFBIG,
      .kind = ERR_PERMANENT,
      .text = "too big",
-     .asked = 1},
+     .asked = 1,
+     .counted = "GET 2xx"},
     {.title = "a body that just fits, byte by byte",
      .script = {{.status = 200, .body = "[1,2,3,4,5,6,7,8]", .each = 1}},
      .n = 1,
@@ -191,6 +203,19 @@ static const struct one {
      .body = "[1,2,3,4,5,6,7,8]",
      .asked = 1},
 };
+
+/* "GET 0xx, GET 2xx": how the tries were counted. */
+static char *counted(const struct api *a)
+{
+    struct strbuf out = {0};
+
+    for (unsigned v = 0; v < API_VERBS; v++)
+        for (unsigned hundreds = 0; hundreds < API_CLASSES; hundreds++)
+            for (unsigned long n = api_answers(a, (enum api_verb)v, hundreds); n > 0; n--)
+                strbuf_printf(&out, "%s%s %uxx", out.len ? ", " : "",
+                              api_verb_text((enum api_verb)v), hundreds);
+    return strbuf_take(&out);
+}
 
 static void test_one(void **state)
 {
@@ -212,6 +237,9 @@ static void test_one(void **state)
         assert_string_equal(r.body, t->body);
     assert_int_equal(server_asked(b.server), t->asked);
     assert_int_equal(api_requests_sent(b.api), t->asked);
+    _cleanup_free_ char *tries = counted(b.api);
+    if (t->counted)
+        assert_string_equal(tries, t->counted);
     assert_string_equal(server_request(b.server, 0)->method, t->q.method);
     assert_string_equal(server_request(b.server, 0)->url, t->q.path);
     assert_string_equal(server_request(b.server, 0)->authorization, "Bearer se.cr-et");

@@ -71,6 +71,9 @@ static void test_stream(void **state)
         assert_non_null(strstr(s.r.text, table[i].text));
         assert_string_equal(s.got.s ? s.got.s : "", table[i].got);
         assert_int_equal(s.opened, table[i].opened);
+        for (unsigned hundreds = 0; hundreds < API_CLASSES; hundreds++)
+            assert_int_equal(api_answers(b.api, API_WATCH, hundreds),
+                             hundreds == (unsigned)table[i].status / 100);
     }
 }
 
