@@ -135,6 +135,28 @@ static int read_results(const json_t *allocation, const char *driver, struct all
     return 0;
 }
 
+/* The first in the list that could be had was allocated; the claim's spec has the order. */
+static void read_choice(const json_t *claim, struct allocated_device *d)
+{
+    json_t *requests = json_at(claim, "spec.devices.requests"), *request, *sub;
+    size_t n, i;
+
+    if (!d->subrequest)
+        return;
+    json_array_foreach (requests, n, request) {
+        json_t *list = json_object_get(request, "firstAvailable");
+
+        if (!streq_null(json_str_at(request, "name"), d->request))
+            continue;
+        json_array_foreach (list, i, sub) {
+            if (!streq_null(json_str_at(sub, "name"), d->subrequest + strlen(d->request) + 1))
+                continue;
+            d->choice = (unsigned)i + 1;
+            d->choices = (unsigned)json_array_size(list);
+        }
+    }
+}
+
 /* What this driver wrote, in this or an earlier run. */
 static void read_told(const json_t *claim, const char *driver, struct allocation *a)
 {
@@ -247,6 +269,8 @@ static int read_claim(const json_t *claim, const char *driver, const char *uid,
     if ((r = read_results(allocation, driver, a, e)) < 0)
         return err_prefix(e, r, "claim %s/%s", a->namespace, a->name);
     read_told(claim, driver, a);
+    vec_foreach (d, &a->devices)
+        read_choice(claim, d);
     if ((r = read_config(allocation, driver, FROM_CLASS, a, e)) < 0)
         return r;
     return read_config(allocation, driver, FROM_CLAIM, a, e);

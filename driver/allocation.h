@@ -15,6 +15,8 @@
 struct allocated_device {
     char *request;    /* main request, without "/subrequest" */
     char *subrequest; /* "req/sub" as in the result where there is one, else NULL */
+    /* Its place in the request's firstAvailable list: the 2nd of 3. 0 of 0 without such a list. */
+    unsigned choice, choices;
     char *pool, *device;
     char *share_id; /* NULL: none */
     bool admin_access;

@@ -43,6 +43,7 @@ void grant_done(struct grant *g)
     free(g->pool);
     free(g->device);
     free(g->share_id);
+    free(g->alternative);
     free(g->pool_document);
     interface_request_done(&g->interface);
     *g = (struct grant){0};
@@ -240,11 +241,17 @@ static void fill_grant(const struct subject *s, const struct vf_settings *settin
     g->pool = xstrdup(d->pool);
     g->device = xstrdup(d->device);
     g->share_id = xstrdup(d->share_id);
+    if (d->choices) {
+        g->alternative = xstrdup(d->subrequest + strlen(d->request) + 1);
+        g->choice = d->choice;
+        g->choices = d->choices;
+    }
     memcpy(g->vf_address, s->vf->address, sizeof(g->vf_address));
     memcpy(g->pf_address, s->pf->address, sizeof(g->pf_address));
     g->index = s->vf->index;
     g->pool_document = xstrdup(s->pool->name);
     g->mode = s->pool->mode;
+    g->set_up_by = mode_sets_up(g->mode) ? PROVISIONED_BY_DRIVER : s->pool->by;
     g->attach = s->pool->attach;
     g->may_raise_pf = s->pool->by == PROVISIONED_BY_DRIVER;
     g->settings = *settings;

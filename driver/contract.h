@@ -22,8 +22,11 @@ struct grant {
     char *share_id;
     char vf_address[PCI_ADDRESS_SIZE], pf_address[PCI_ADDRESS_SIZE];
     unsigned index;
-    char *pool_document; /* name of the VirtualFunctionPool */
-    enum mode mode;      /* who owns the settings, frozen with the claim */
+    char *alternative; /* of a prioritised list: the subrequest's own name; NULL: no such list */
+    unsigned choice, choices; /* with it: the 2nd of 3 */
+    char *pool_document;      /* name of the VirtualFunctionPool */
+    enum provisioner set_up_by;
+    enum mode mode; /* who owns the settings, frozen with the claim */
     enum attach attach;
     bool may_raise_pf;
     /* Prepare: what to apply. Skip: what must hold, verified at acquire and restored at release. */

@@ -2,6 +2,7 @@
 #include "driver/ensure.h"
 
 #include "base/log.h"
+#include "driver/in_pod.h"
 #include "driver/sandboxes.h"
 #include "driver/status.h"
 
@@ -46,8 +47,40 @@ static void ensure_free(struct ensure *en)
     free(en);
 }
 
+static void add_env(const char *name, const char *value, void *data)
+{
+    struct nri_adjust *adjust = data;
+
+    *VEC_PUSH(&adjust->env) = (struct nri_env){xstrdup(name), xstrdup(value)};
+}
+
+static void adjust_done(struct nri_adjust *adjust)
+{
+    vec_foreach (v, &adjust->env) {
+        free(v->name);
+        free(v->value);
+    }
+    free(adjust->env.v);
+}
+
+/*
+ * What CDI puts into the containers that use a claim which the kubelet had prepared. NRI doesn't
+ * tell which containers use a claim, so all of the pod's get it.
+ */
+static void adjust_container(const struct ensure *en, struct nri_adjust *adjust)
+{
+    vec_foreach (uid, &en->uids) {
+        const struct claim *c = claims_find(en->node->claims, *uid);
+
+        if (c && !c->rec->by_kubelet)
+            vec_foreach (d, &c->rec->devices)
+                in_pod_env(d, add_env, adjust);
+    }
+}
+
 static void ensure_end(struct ensure *en)
 {
+    _cleanup_(adjust_done) struct nri_adjust adjust = {0};
     _cleanup_free_ char *pod = xasprintf("%s/%s", en->namespace, en->name);
     bool ok = en->err.code == 0;
 
@@ -60,8 +93,10 @@ static void ensure_end(struct ensure *en)
     else if (en->repaired)
         log_warn("pod had started without its VF, or with a part of its attachment: repaired",
                  "pod", pod, "uid", en->pod_uid);
+    if (ok && en->why == ON_CREATE)
+        adjust_container(en, &adjust);
     if (en->call)
-        nri_reply(en->call, ok ? NULL : err_text(&en->err), NULL);
+        nri_reply(en->call, ok ? NULL : err_text(&en->err), &adjust);
     en->done(en->sandbox_id, ok && !en->incomplete, en->data);
     ensure_free(en);
 }

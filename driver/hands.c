@@ -2,9 +2,9 @@
 #include "driver/hands.h"
 
 #include "base/file.h"
+#include "driver/in_pod.h"
 #include "kube/cdi.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 
@@ -61,19 +61,11 @@ char *claim_cdi_id(const char *cdi_kind, const struct record *rec, const struct 
     return cdi_id(cdi_kind, name);
 }
 
-/* SRIOV_DRA_<DEVICE>_<what>: a name that no two devices of a pod share. */
-static void add_env(struct cdi_device *c, const char *device, const char *what, const char *value)
+static void add_env(const char *name, const char *value, void *data)
 {
-    char *name = xasprintf("SRIOV_DRA_%s_%s", device, what);
+    struct cdi_device *c = data;
 
-    for (char *p = name; *p; p++)
-        *p = isalnum((unsigned char)*p) ? (char)toupper((unsigned char)*p) : '_';
-    *VEC_PUSH(&c->env) = (struct cdi_env){name, xstrdup(value)};
-}
-
-static const char *pod_name_of(const struct record_device *d)
-{
-    return *d->grant.interface.name ? d->grant.interface.name : d->original.name;
+    *VEC_PUSH(&c->env) = (struct cdi_env){xstrdup(name), xstrdup(value)};
 }
 
 static int write_cdi(struct hands *h, const struct record *rec, struct err *e)
@@ -84,11 +76,7 @@ static int write_cdi(struct hands *h, const struct record *rec, struct err *e)
         struct cdi_device *c = VEC_PUSH(&devices);
 
         c->name = xasprintf("%s-%s", rec->uid, d->grant.device);
-        add_env(c, d->grant.device, "PCI_ADDRESS", d->grant.vf_address);
-        add_env(c, d->grant.device, "REQUEST", d->grant.request);
-        add_env(c, d->grant.device, "MODE", mode_text(d->grant.mode));
-        if (d->grant.attach == ATTACH_NRI)
-            add_env(c, d->grant.device, "INTERFACE", pod_name_of(d));
+        in_pod_env(d, add_env, c);
     }
     json_auto_t *doc = cdi_document(h->cdi_kind, devices.v, devices.n);
     int r = cdi_write(h->cdi_dirfd, h->cdi_kind, rec->uid, doc, e);
@@ -341,7 +329,7 @@ static int attach_one(struct hands *h, const struct record_device *d, int netns,
     if (s.home && (r = ready_again(h, d, e)) < 0)
         return r;
     strcpy(spec.vf_address, d->grant.vf_address);
-    strcpy(spec.name, pod_name_of(d));
+    strcpy(spec.name, in_pod_name(d));
     /* borrowed from the record for the call */
     spec.addrs.v = i->addrs.v;
     spec.addrs.n = i->addrs.n;

@@ -102,17 +102,6 @@ static const char *link_type(uint16_t arp_type)
     return "";
 }
 
-static const char *provisioner_text(enum provisioner by)
-{
-    switch (by) {
-    case PROVISIONED_EXTERNALLY:
-        return "External";
-    case PROVISIONED_BY_DRIVER:
-        return "Driver";
-    }
-    return "";
-}
-
 static enum skip_list list_of(enum mode mode)
 {
     switch (mode) {

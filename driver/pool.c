@@ -77,6 +77,11 @@ const char *taint_effect_text(enum taint_effect e)
     return choice_text(taint_choices, e);
 }
 
+const char *provisioner_text(enum provisioner p)
+{
+    return choice_text(by_choices, p);
+}
+
 int mode_parse(const char *text, enum mode *ret)
 {
     for (const struct choice *c = mode_choices; c->text; c++)

@@ -33,6 +33,7 @@ enum provisioner {
     PROVISIONED_EXTERNALLY, /* somebody else's work: verified only, never written */
     PROVISIONED_BY_DRIVER,
 };
+const char *provisioner_text(enum provisioner p); /* "External", "Driver" */
 
 /* What a taint on a VF that drifted while a claim has it does to the claim's pods. */
 enum taint_effect {

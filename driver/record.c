@@ -122,11 +122,17 @@ static json_t *device_json(const struct record_device *d)
     json_set_str(j, "pool", g->pool);
     json_set_str(j, "device", g->device);
     json_set_str(j, "shareID", g->share_id);
+    if (g->alternative) {
+        json_set_str(j, "alternative", g->alternative);
+        json_object_set_new(j, "choice", json_integer(g->choice));
+        json_object_set_new(j, "choices", json_integer(g->choices));
+    }
     json_set_str(j, "vf", g->vf_address);
     json_set_str(j, "pf", g->pf_address);
     json_object_set_new(j, "index", json_integer(g->index));
     json_set_str(j, "poolDocument", g->pool_document);
     json_set_str(j, "mode", mode_text(g->mode));
+    json_set_str(j, "setupBy", provisioner_text(g->set_up_by));
     json_set_str(j, "attach", attach_text(g->attach));
     json_object_set_new(j, "mayRaisePf", json_boolean(g->may_raise_pf));
     json_object_set_new(j, "settings", vf_settings_json(&g->settings));
@@ -250,8 +256,9 @@ static int device_parse(const json_t *o, const struct jpath *p, struct record_de
 {
     struct grant *g = &ret->grant;
     const char *request, *pool, *device, *vf, *pf, *mode, *attach, *doc = "", *share = NULL;
+    const char *alternative = NULL, *by = NULL;
     json_t *settings = NULL, *interface = NULL, *original = NULL;
-    int64_t index = 0;
+    int64_t index = 0, choice = 0, choices = 0;
     int r;
 
     if (!json_is_object(o))
@@ -262,6 +269,10 @@ static int device_parse(const json_t *o, const struct jpath *p, struct record_de
         (r = need(o, p, "attach", &attach, e)) < 0 ||
         (r = json_get_str(o, p, "poolDocument", &doc, e)) < 0 ||
         (r = json_get_str(o, p, "shareID", &share, e)) < 0 ||
+        (r = json_get_str(o, p, "alternative", &alternative, e)) < 0 ||
+        (r = json_get_int(o, p, "choice", 0, UINT16_MAX, &choice, e)) < 0 ||
+        (r = json_get_int(o, p, "choices", 0, UINT16_MAX, &choices, e)) < 0 ||
+        (r = json_get_str(o, p, "setupBy", &by, e)) < 0 ||
         (r = json_get_int(o, p, "index", 0, UINT16_MAX, &index, e)) < 0 ||
         (r = json_get_bool(o, p, "mayRaisePf", &g->may_raise_pf, e)) < 0 ||
         (r = json_get_object(o, p, "settings", &settings, e)) < 0 ||
@@ -279,6 +290,12 @@ static int device_parse(const json_t *o, const struct jpath *p, struct record_de
     else
         return jpath_err(p, e, "attach \"%s\" isn't known", attach);
     g->index = (unsigned)index;
+    g->choice = alternative ? (unsigned)choice : 0;
+    g->choices = alternative ? (unsigned)choices : 0;
+    /* A release that didn't note it had no Skip pool of the driver's own. */
+    g->set_up_by = mode_sets_up(g->mode) ? PROVISIONED_BY_DRIVER : PROVISIONED_EXTERNALLY;
+    if (by && streq(by, provisioner_text(PROVISIONED_BY_DRIVER)))
+        g->set_up_by = PROVISIONED_BY_DRIVER;
     if (settings) {
         struct jpath at = {.up = p, .key = "settings"};
         json_auto_t *known = known_settings(settings);
@@ -303,6 +320,7 @@ static int device_parse(const json_t *o, const struct jpath *p, struct record_de
     g->pool = xstrdup(pool);
     g->device = xstrdup(device);
     g->share_id = xstrdup(share);
+    g->alternative = xstrdup(alternative);
     g->pool_document = xstrdup(doc);
     return 0;
 }

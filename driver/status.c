@@ -2,6 +2,7 @@
 #include "driver/status.h"
 
 #include "base/log.h"
+#include "driver/in_pod.h"
 #include "driver/node.h"
 
 #include <errno.h>
@@ -25,18 +26,37 @@ struct statuses {
     VEC(struct write *) writes;
 };
 
-static json_t *condition(void)
+static void add_condition(json_t *list, const char *type, bool is, const char *reason,
+                          const char *message)
 {
     char now[21];
     json_t *c = json_object();
 
     clock_rfc3339(clock_wall_ms(), now);
-    json_object_set_new(c, "type", json_string("Ready"));
-    json_object_set_new(c, "status", json_string("True"));
-    json_object_set_new(c, "reason", json_string("Attached"));
-    json_object_set_new(c, "message", json_string("the VF is in the pod, as asked"));
-    json_object_set_new(c, "lastTransitionTime", json_string(now));
-    return c;
+    json_set_str(c, "type", type);
+    json_set_str(c, "status", is ? "True" : "False");
+    json_set_str(c, "reason", reason);
+    json_set_str(c, "message", message);
+    json_set_str(c, "lastTransitionTime", now);
+    json_array_append_new(list, c);
+}
+
+static json_t *conditions(const struct grant *g)
+{
+    json_t *list = json_array();
+
+    add_condition(list, "Ready", true, "Attached", "the VF is in the pod, as asked");
+    if (g->choices) {
+        bool first = g->choice == 1;
+        _cleanup_free_ char *message =
+            xasprintf("request %s: alternative %s was allocated, number %u of %u", g->request,
+                      g->alternative, g->choice, g->choices);
+
+        /* A name can't be the reason: it may have a '-', which the API refuses there. */
+        add_condition(list, "FirstChoice", first, first ? "FirstAllocated" : "LaterAllocated",
+                      message);
+    }
+    return list;
 }
 
 static json_t *network_data(const struct attach_result *r)
@@ -69,7 +89,8 @@ static json_t *document(const struct node *n, const struct record *rec, const at
         json_set_str(d, "pool", g->pool);
         json_set_str(d, "device", g->device);
         json_set_str(d, "shareID", g->share_id);
-        json_object_set_new(d, "conditions", json_pack("[o]", condition()));
+        json_object_set_new(d, "conditions", conditions(g));
+        json_object_set_new(d, "data", in_pod_data(&rec->devices.v[i]));
         json_object_set_new(d, "networkData", network_data(&v->v[i].result));
         json_array_append_new(devices, d);
     }

@@ -209,6 +209,40 @@ static void test_told(void **state)
     }
 }
 
+/* The place of request b/fast in its prioritised list. */
+static void test_choices(void **state)
+{
+    static const struct {
+        const char *requests;
+        unsigned choice, choices;
+    } cases[] = {
+        {"[{name: b, firstAvailable: [{name: fast}, {name: slow}]}]", 1, 2},
+        {"[{name: a, firstAvailable: [{name: fast}]},"
+         " {name: b, firstAvailable: [{name: one}, {name: two}, {name: fast}]}]",
+         3, 3},
+        {"[{name: b, firstAvailable: [{name: fast}]}]", 1, 1},
+        /* what a server doesn't send */
+        {"[{name: b, firstAvailable: [{name: faster}]}]", 0, 0},
+        {"[{name: b, exactly: {}}]", 0, 0},
+        {"[{name: c, firstAvailable: [{name: fast}]}]", 0, 0},
+        {"[7, {}, {name: b, firstAvailable: 7}, {name: b, firstAvailable: [7, {}]}]", 0, 0},
+        {"{}", 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_(allocation_done) struct allocation a = {0};
+        _cleanup_err_ struct err e = ERR_INIT;
+        json_auto_t *o = claim_with("spec.devices.requests", cases[i].requests);
+
+        assert_ok(allocation_read(o, DRIVER, UID, &a, &e), &e);
+        if (a.devices.v[1].choice != cases[i].choice || a.devices.v[1].choices != cases[i].choices)
+            fail_msg("%s: %u of %u", cases[i].requests, a.devices.v[1].choice,
+                     a.devices.v[1].choices);
+        assert_int_equal(a.devices.v[0].choices, 0);
+    }
+}
+
 static void test_faults(void **state)
 {
     (void)state;
@@ -353,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_nothing_of_ours),
         cmocka_unit_test(test_uid),
         cmocka_unit_test(test_told),
+        cmocka_unit_test(test_choices),
     };
 
     return cmocka_run_group_tests_name("allocation", tests, NULL, NULL);

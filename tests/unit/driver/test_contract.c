@@ -181,6 +181,8 @@ static void test_prepare(void **state)
     assert_int_equal(g->attach, ATTACH_NRI);
     assert_true(g->may_raise_pf);
     assert_null(g->share_id);
+    assert_null(g->alternative); /* the claim's spec has no such list */
+    assert_int_equal(g->set_up_by, PROVISIONED_BY_DRIVER);
     /* the pool's defaults below, the claim's VLAN over them */
     assert_int_equal(g->settings.set, VF_SET_VLAN | VF_SET_TRUST | VF_SET_MTU);
     assert_int_equal(g->settings.vlan_id, 100);
@@ -209,11 +211,36 @@ static void test_skip(void **state)
     allocate(wants, 1, "node-1", &a);
     assert_ok(contract_decide(&w.in, &a, &grants, &e), &e);
     assert_int_equal(grants.v[0].mode, MODE_SKIP);
+    assert_int_equal(grants.v[0].set_up_by, PROVISIONED_EXTERNALLY);
     assert_false(grants.v[0].may_raise_pf);
     /* all of the pool's, not only what was asked: it is what is verified and restored */
     assert_int_equal(grants.v[0].settings.set, VF_SET_VLAN | VF_SET_MTU | VF_SET_SPOOFCHK);
     assert_int_equal(grants.v[0].settings.mtu, 1500);
     assert_string_equal(grants.v[0].interface.name, "net1");
+}
+
+static void test_alternative(void **state)
+{
+    const struct want wants[] = {{"r/second", "0000-01-10-2", NULL, NULL},
+                                 {"s", "0000-01-10-4", NULL, NULL}};
+    _cleanup_(world_done) struct world w;
+    _cleanup_(allocation_done) struct allocation a = {0};
+    _cleanup_(grant_vec_done) grant_vec grants = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    (void)state;
+    world_init(&w);
+    allocate(wants, 2, "node-1", &a);
+    a.devices.v[0].choice = 2;
+    a.devices.v[0].choices = 3;
+    assert_ok(contract_decide(&w.in, &a, &grants, &e), &e);
+    assert_string_equal(grants.v[0].request, "r");
+    assert_string_equal(grants.v[0].alternative, "second");
+    assert_int_equal(grants.v[0].choice, 2);
+    assert_int_equal(grants.v[0].choices, 3);
+    assert_null(grants.v[1].alternative);
+    /* "bare" is External, but that is about its PF: in Prepare each VF is set up by us */
+    assert_int_equal(grants.v[1].set_up_by, PROVISIONED_BY_DRIVER);
 }
 
 static void test_several(void **state)
@@ -492,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_skip),          cmocka_unit_test(test_several),
         cmocka_unit_test(test_cases),         cmocka_unit_test(test_count),
         cmocka_unit_test(test_not_this_node), cmocka_unit_test(test_unknown_mtu),
+        cmocka_unit_test(test_alternative),
     };
 
     return cmocka_run_group_tests_name("contract", tests, NULL, NULL);

@@ -11,6 +11,7 @@ static const char full[] =
     "\"bootID\":\"b\",\"byKubelet\":true,\"unprepareComes\":false,\"pods\":[\"p1\",\"p2\"],"
     "\"devices\":[{"
     "\"request\":\"r\",\"pool\":\"node1\",\"device\":\"0000-01-10-0\",\"shareID\":\"s\","
+    "\"alternative\":\"second\",\"choice\":2,\"choices\":3,\"setupBy\":\"Driver\","
     "\"vf\":\"0000:01:10.0\",\"pf\":\"0000:01:00.0\",\"index\":3,\"poolDocument\":\"storage\","
     "\"mode\":\"Skip\",\"attach\":\"None\",\"mayRaisePf\":true,"
     "\"settings\":{\"macAddress\":\"52:54:00:00:00:01\",\"vlan\":{\"id\":100,\"qos\":3},"
@@ -95,6 +96,37 @@ static void test_who_releases(void **state)
     }
 }
 
+/* A record of a release that didn't note who set the VF up, and knew no alternatives. */
+static void test_older_release(void **state)
+{
+    static const struct {
+        const char *mode;
+        enum provisioner by;
+    } cases[] = {
+        {"Skip", PROVISIONED_EXTERNALLY},
+        {"DeferCleanup", PROVISIONED_BY_DRIVER},
+        {"Prepare", PROVISIONED_BY_DRIVER},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        _cleanup_err_ struct err e = ERR_INIT;
+        _cleanup_(record_freep) struct record *r = NULL;
+        json_auto_t *doc = parse(full);
+        json_t *device = json_array_get(json_object_get(doc, "devices"), 0);
+
+        json_object_set_new(device, "mode", json_string(cases[i].mode));
+        json_object_del(device, "alternative");
+        json_object_del(device, "choice");
+        json_object_del(device, "choices");
+        json_object_del(device, "setupBy");
+        assert_ok(record_parse(doc, &r, &e), &e);
+        assert_null(r->devices.v[0].grant.alternative);
+        assert_int_equal(r->devices.v[0].grant.choices, 0);
+        assert_int_equal(r->devices.v[0].grant.set_up_by, cases[i].by);
+    }
+}
+
 static void test_newer_version_is_refused(void **state)
 {
     _cleanup_err_ struct err e = ERR_INIT;
@@ -149,6 +181,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_who_releases),
         cmocka_unit_test(test_unknown_members_are_kept_out_of_the_way),
+        cmocka_unit_test(test_older_release),
         cmocka_unit_test(test_newer_version_is_refused),
         cmocka_unit_test(test_bad_members),
     };

@@ -113,7 +113,50 @@ static void what_is_written(void **state)
                         "status?fieldManager=sriov-dra.dev&force=true");
     assert_string_equal(q->content_type, "application/apply-patch+yaml");
     assert_non_null(strstr(q->body, "\"uid\":\"a\""));
+    assert_non_null(strstr(q->body, "\"mode\":\"Prepare\""));
+    assert_non_null(strstr(q->body, "\"type\":\"Ready\""));
+    assert_null(strstr(q->body, "FirstChoice"));
     close_rig(&rig);
+}
+
+/* Of a prioritised list it is told which alternative was allocated. */
+static void choice(void **state)
+{
+    static const struct {
+        unsigned choice;
+        const char *status, *reason, *message;
+    } cases[] = {
+        {1, "True", "FirstAllocated",
+         "request vf: alternative pre-set was allocated, number 1 of 2"},
+        {2, "False", "LaterAllocated",
+         "request vf: alternative pre-set was allocated, number 2 of 2"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        const struct reply script[] = {OK};
+        json_auto_t *body = NULL;
+        struct rig rig;
+
+        open_rig(&rig, script, ARRAY_SIZE(script));
+        struct claim *c = claims_add(rig.n.claims, new_record("a"));
+        struct grant *g = &c->rec->devices.v[0].grant;
+        g->alternative = xstrdup("pre-set");
+        g->choice = cases[i].choice;
+        g->choices = 2;
+        attached_as(&rig, c->rec, "net1");
+        expect_requests(&rig, 1, 0);
+        const char *text = server_request(rig.b.server, 0)->body;
+        assert_int_equal(json_parse(text, strlen(text), &body, NULL), 0);
+        json_t *device = json_array_get(json_at(body, "status.devices"), 0);
+        json_t *condition = json_array_get(json_object_get(device, "conditions"), 1);
+        assert_string_equal(json_str_at(condition, "type"), "FirstChoice");
+        assert_string_equal(json_str_at(condition, "status"), cases[i].status);
+        assert_string_equal(json_str_at(condition, "reason"), cases[i].reason);
+        assert_string_equal(json_str_at(condition, "message"), cases[i].message);
+        assert_string_equal(json_str_at(device, "data.alternative"), "pre-set");
+        close_rig(&rig);
+    }
 }
 
 /* While one is under way, of what follows only the newest is sent, after it. */
@@ -201,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written),
+        cmocka_unit_test(choice),
         cmocka_unit_test(one_at_a_time),
         cmocka_unit_test(later),
         cmocka_unit_test(not_for_a_released_claim),
