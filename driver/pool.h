@@ -17,6 +17,7 @@ enum mode {
     MODE_DEFER_CLEANUP, /* set up in Prepare; cleaned when we see the release: no Unprepare */
     MODE_SKIP,          /* set up before it is offered: no call at all */
 };
+#define MODES 3
 const char *mode_text(enum mode m); /* "Prepare", "DeferCleanup", "Skip" */
 int mode_parse(const char *text, enum mode *ret);
 
