@@ -14,6 +14,7 @@ import pytest
 
 import kubelet
 from node import Machine
+import nri
 
 
 class Server:
@@ -151,3 +152,8 @@ def make_machine():
 def fixture_machine():
     with make_machine() as machine:
         yield machine
+
+
+@pytest.fixture(name="runtime_program", scope="session")
+def fixture_runtime_program():
+    return nri.runtime_program()
