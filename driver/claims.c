@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/claims.h"
 
+#include "driver/metrics.h"
+
 #include <errno.h>
 
 #define RETRY_MS 100 /* a VF comes home within 0.1 s as a rule (docs/hardware.md) */
@@ -26,7 +28,7 @@ struct op {
     struct hands *hands;
     struct record *rec; /* the worker's copy */
     char *netns, *sandbox_id, *pod_uid;
-    int64_t deadline;
+    int64_t deadline, began_us;
     struct timer *retry;
     claim_fn *fn;
     claim_attach_fn *attach_fn;
@@ -178,12 +180,33 @@ static void run(struct job *j)
     }
 }
 
+static void count(const struct op *o)
+{
+    const struct err *e = o->result == 0 ? NULL : &o->err;
+
+    switch (o->kind) {
+    case OP_RELEASE:
+        metrics_operation(METRIC_RELEASE, e, o->began_us);
+        break;
+    case OP_ATTACH:
+        metrics_operation(METRIC_ATTACH, e, o->began_us);
+        break;
+    case OP_DETACH:
+        metrics_operation(METRIC_DETACH, e, o->began_us);
+        break;
+    case OP_ACQUIRE: /* a part of Prepare, or of a sandbox's start */
+    case OP_CHECK:
+        break;
+    }
+}
+
 static void finish(struct op *o)
 {
     struct claims *cs = o->claims;
     struct claim *c = o->claim;
     bool ok = o->result == 0;
 
+    count(o);
     c->busy = false;
     switch (o->kind) {
     case OP_ACQUIRE:
@@ -263,6 +286,7 @@ static struct op *start(struct claims *cs, struct claim *c, enum op_kind kind, v
         .claims = cs,
         .claim = c,
         .hands = cs->hands,
+        .began_us = clock_mono_us(),
         .rec = record_copy(c->rec),
         .data = data,
     };

@@ -18,6 +18,7 @@ struct claim {
     bool pods_seen;    /* a pod of it was seen here: that there is none now means that they ended */
     bool asked;        /* without: a reading of the claim is under way, to know */
     bool told;         /* its status has its VFs, or a write of that is on its way */
+    bool choice_told;  /* which of its alternatives was allocated */
     bool retry_release; /* a release that failed: repeated when hardware changes, and by time */
 };
 

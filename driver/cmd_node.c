@@ -24,6 +24,9 @@ static const char usage[] =
     "  --cdi-dir DIR         (default: /var/run/cdi)\n"
     "  --nri-socket PATH     (default: /var/run/nri/nri.sock)\n"
     "  --sysroot DIR         where /sys is found (default: /)\n"
+    "  --metrics-address A   serve /metrics, /healthz and /readyz at 127.0.0.1:9808, [::1]:9808, "
+    "or\n"
+    "                        :9808 for all addresses (default: nowhere)\n"
     "  --log-format FORMAT   text or json (default: text)\n"
     "  -v, --verbose         debug messages\n"
     "  -h, --help\n"
@@ -40,6 +43,7 @@ enum {
     OPT_CDI,
     OPT_NRI,
     OPT_SYSROOT,
+    OPT_METRICS,
     OPT_LOG
 };
 
@@ -53,6 +57,7 @@ static const struct option options[] = {
     {"cdi-dir", required_argument, NULL, OPT_CDI},
     {"nri-socket", required_argument, NULL, OPT_NRI},
     {"sysroot", required_argument, NULL, OPT_SYSROOT},
+    {"metrics-address", required_argument, NULL, OPT_METRICS},
     {"log-format", required_argument, NULL, OPT_LOG},
     {"verbose", no_argument, NULL, 'v'},
     {"help", no_argument, NULL, 'h'},
@@ -105,6 +110,7 @@ int cmd_node(int argc, char **argv)
         .cdi_dir = "/var/run/cdi",
         .nri_socket = "/var/run/nri/nri.sock",
         .sysroot = "/",
+        .version = driver_version,
     };
     enum log_level level = LOG_INFO;
     enum log_format format = LOG_TEXT;
@@ -138,6 +144,9 @@ int cmd_node(int argc, char **argv)
             break;
         case OPT_SYSROOT:
             c.sysroot = optarg;
+            break;
+        case OPT_METRICS:
+            c.metrics_address = optarg;
             break;
         case OPT_LOG:
             if (streq(optarg, "json"))

@@ -2,7 +2,9 @@
 #include "driver/ensure.h"
 
 #include "base/log.h"
+#include "driver/events.h"
 #include "driver/in_pod.h"
+#include "driver/metrics.h"
 #include "driver/sandboxes.h"
 #include "driver/status.h"
 
@@ -78,21 +80,46 @@ static void adjust_container(const struct ensure *en, struct nri_adjust *adjust)
     }
 }
 
+static const char *current_uid(const struct ensure *en)
+{
+    return en->next ? en->uids.v[en->next - 1] : NULL;
+}
+
+static void tell_refused(struct ensure *en, enum metric what, const struct err *why)
+{
+    metrics_count(what);
+    events_pod_refused(en->node, &(struct object_name){en->namespace, en->name, en->pod_uid},
+                       current_uid(en), why);
+}
+
+/* What came of it, for people. */
+static void tell(struct ensure *en)
+{
+    const struct object_name object = {en->namespace, en->name, en->pod_uid};
+    _cleanup_free_ char *pod = xasprintf("%s/%s", en->namespace, en->name);
+
+    if (en->err.code && en->why == ON_REVIEW) {
+        log_error_err(&en->err, "pod isn't known to have its VFs", "pod", pod, "uid", en->pod_uid,
+                      "sandbox", en->sandbox_id);
+        events_pod_lacks_vfs(en->node, &object, current_uid(en), &en->err);
+    } else if (en->err.code) {
+        log_error_err(&en->err, "pod refused", "pod", pod, "uid", en->pod_uid, "sandbox",
+                      en->sandbox_id);
+        if (!en->late) /* it was told when it was */
+            tell_refused(en, METRIC_SANDBOX_REFUSED, &en->err);
+    } else if (en->repaired) {
+        log_warn("pod had started without its VF, or with a part of its attachment: repaired",
+                 "pod", pod, "uid", en->pod_uid);
+        events_pod_repaired(en->node, &object);
+    }
+}
+
 static void ensure_end(struct ensure *en)
 {
     _cleanup_(adjust_done) struct nri_adjust adjust = {0};
-    _cleanup_free_ char *pod = xasprintf("%s/%s", en->namespace, en->name);
     bool ok = en->err.code == 0;
 
-    if (!ok && en->why == ON_REVIEW)
-        log_error_err(&en->err, "pod isn't known to have its VFs", "pod", pod, "uid", en->pod_uid,
-                      "sandbox", en->sandbox_id);
-    else if (!ok)
-        log_error_err(&en->err, "pod refused", "pod", pod, "uid", en->pod_uid, "sandbox",
-                      en->sandbox_id);
-    else if (en->repaired)
-        log_warn("pod had started without its VF, or with a part of its attachment: repaired",
-                 "pod", pod, "uid", en->pod_uid);
+    tell(en);
     if (ok && en->why == ON_CREATE)
         adjust_container(en, &adjust);
     if (en->call)
@@ -104,8 +131,8 @@ static void ensure_end(struct ensure *en)
 /* For the pod's event. */
 static const char *late_text(const struct ensure *en, char ret[static 256])
 {
-    const struct claim *c =
-        en->next ? claims_find(en->node->claims, en->uids.v[en->next - 1]) : NULL;
+    const char *uid = current_uid(en);
+    const struct claim *c = uid ? claims_find(en->node->claims, uid) : NULL;
 
     if (c)
         snprintf(ret, 256,
@@ -135,8 +162,15 @@ static void ensure_late(void *data)
              "pod", en->name, "uid", en->pod_uid);
     nri_reply(TAKE_PTR(en->call), refuse ? late_text(en, text) : NULL, NULL);
     en->late = refuse;
-    if (!refuse)
+    if (refuse) {
+        _cleanup_err_ struct err e = ERR_INIT;
+
+        err_set(&e, ERR_TRANSIENT, -ETIMEDOUT, "%s", text);
+        tell_refused(en, METRIC_SANDBOX_LATE, &e);
+    } else {
+        events_pod_unknown(en->node);
         en->why = ON_REVIEW;
+    }
 }
 
 /* Takes back what this sandbox got so far: a pod gets all of its VFs or isn't started. */
@@ -290,6 +324,7 @@ static void acquired(struct claim *c, struct err *e, void *data)
         ensure_fail(en, title, e);
         return;
     }
+    events_acquired(en->node, c);
     ensure_claim(en, c);
 }
 
@@ -383,9 +418,11 @@ static void resolved(const struct pod *p, struct err *e, void *data)
          * Not refused: without an API server nothing would start here any more, the control plane's
          * own pods included. Looked at again when the pods are known.
          */
-        if (en->call)
+        if (en->call) {
             log_warn_err(e, "can't tell whether a pod has a claim of ours: let go", "pod", en->name,
                          "uid", en->pod_uid);
+            events_pod_unknown(n);
+        }
         ensure_end(en);
         return;
     }

@@ -5,10 +5,12 @@
 
 #include <stdio.h>
 
+const char driver_version[] = VERSION;
+
 static int cmd_version(int argc, char **argv)
 {
     (void)argc, (void)argv;
-    puts("sriov-dra " VERSION);
+    printf("sriov-dra %s\n", driver_version);
     return EXIT_OK;
 }
 

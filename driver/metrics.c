@@ -84,7 +84,7 @@ void metrics_devices(const struct contract_input *in, const vf_fact_vec *facts)
             if (!p || !f)
                 continue;
             struct share *s = &metrics.shares.v[p - in->pools->pools.v];
-            if (f->verified || f->in_use)
+            if (f->verified)
                 s->verified++;
             else
                 s->unverified++;
@@ -126,6 +126,11 @@ static void put_state(struct strbuf *out, const struct metrics_now *now)
                 "server.");
     prom_sample(out, skip, PROM_LABELS({"by", "kubelet"}), now->skip_by_kubelet);
     prom_sample(out, skip, PROM_LABELS({"by", "apiserver"}), now->skip_by_server);
+    gauge(
+        out, PREFIX "taints_honoured",
+        "Whether the API server keeps the taints of devices; without, VFs that aren't as promised "
+        "are not published.",
+        now->taints_by_server);
     gauge(out, PREFIX "records_damaged", "Claim records that were set aside as damaged.",
           now->damaged);
 }
@@ -143,8 +148,7 @@ static void put_devices(struct strbuf *out)
 {
     static const char name[] = PREFIX "devices";
 
-    prom_family(out, PROM_GAUGE, name,
-                "VFs that a VirtualFunctionPool has on this node; one in use counts as verified.");
+    prom_family(out, PROM_GAUGE, name, "VFs that a VirtualFunctionPool has on this node.");
     vec_foreach (s, &metrics.shares) {
         const char *mode = mode_text(s->mode);
 

@@ -47,9 +47,10 @@ void metrics_devices(const struct contract_input *in, const vf_fact_vec *facts);
 /* What isn't counted but looked up when asked. */
 struct metrics_now {
     const char *version;
-    bool registered, nri_connected, skip_by_kubelet, skip_by_server;
-    size_t claims[MODES]; /* by mode: with a device of it */
-    size_t damaged;       /* records */
+    bool registered, nri_connected;
+    bool skip_by_kubelet, skip_by_server, taints_by_server; /* true until seen not to */
+    size_t claims[MODES];                                   /* by mode: with a device of it */
+    size_t damaged;                                         /* records */
     const struct api *api;
 };
 

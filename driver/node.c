@@ -3,6 +3,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "driver/event_queue.h"
+#include "driver/events.h"
+#include "driver/health.h"
 #include "driver/observe.h"
 #include "driver/sandboxes.h"
 #include "driver/status.h"
@@ -91,10 +94,13 @@ static int recover(struct node *n, struct err *e)
 
     if (r < 0)
         return r;
-    vec_foreach (b, &content.bad)
+    vec_foreach (b, &content.bad) {
         log_error("claim record damaged and set aside: free VFs are offered as verified only where "
                   "they look untouched, until the file is removed and the driver restarted",
                   "file", b->file, "why", b->why);
+        events_record_damaged(n, b);
+    }
+    n->damaged = content.bad.n;
     n->suspicious = content.bad.n > 0;
     /* Live claims first: what another record left unfinished must not be put back over them. */
     if (content.records.n)
@@ -120,6 +126,7 @@ static int recover(struct node *n, struct err *e)
         struct claim *c = claims_add(n->claims, rec);
         c->pods_seen = true; /* or will be by the first list, which is younger than the record */
         c->complete_in = store_sandbox(&n->hands.store, rec->uid);
+        c->choice_told = true; /* when it was acquired */
         if (rec->state != RECORD_PREPARED) {
             rec->state = RECORD_RELEASING;
             c->retry_release = true;
@@ -163,14 +170,17 @@ static void take_node(struct node *n, const json_t *o)
     if (!first && !streq(uid, n->uid))
         log_info("the Node object was made anew: slices get its uid", "uid", uid);
     if (first || declared != n->skip_declared) {
-        if (declared)
+        if (declared) {
             log_info("the kubelet honours skipNodeOperations");
-        else if (pools_use(&n->pools, MODE_SKIP))
+        } else if (pools_use(&n->pools, MODE_SKIP)) {
             log_warn("the kubelet doesn't declare DRAOptionalNodeOperations: VFs of pools with "
                      "mode Skip are published without skipNodeOperations and run through Prepare");
+            events_skip_not_honoured(n, true);
+        }
     }
     free(n->uid);
     n->uid = xstrdup(uid);
+    event_queue_set_node_uid(n->events, uid);
     n->skip_declared = declared;
     if (!labels)
         labels = none;
@@ -228,9 +238,22 @@ static void on_pods_synced(void *data)
 static void on_dropped(unsigned fields, void *data)
 {
     struct node *n = data;
+    unsigned news = fields & ~n->dropped;
 
     n->dropped = fields;
+    if (news & SLICE_FIELD_LIST)
+        events_skip_not_honoured(n, false);
+    if (news & SLICE_FIELD_TAINTS)
+        events_taints_not_honoured(n);
     observe_publish(n->observe);
+}
+
+static void on_published(unsigned slices, unsigned devices, int64_t generation, void *data)
+{
+    struct node *n = data;
+
+    (void)slices, (void)devices, (void)generation;
+    n->published = true;
 }
 
 static void hold_is_over(void *data)
@@ -244,6 +267,7 @@ static void on_registered(bool ok, const char *error, void *data)
 {
     struct node *n = data;
 
+    n->registered = ok;
     if (ok) {
         log_info("registered with the kubelet", "driver", n->c.driver);
         publish_go(n->publish);
@@ -292,10 +316,12 @@ static void on_signal(int signo, void *data)
     stop_poll(n);
 }
 
-static void show_pools(const struct node *n)
+static void show_pools(struct node *n)
 {
-    vec_foreach (p, &n->pools.problems)
+    vec_foreach (p, &n->pools.problems) {
         log_error("pool isn't offered", "pool", p->name, "why", p->text);
+        events_pool_invalid(n, p);
+    }
     if (n->pools.pools.n)
         return;
     if (n->pools.problems.n)
@@ -326,6 +352,7 @@ static int serve(struct node *n, struct err *e)
                                  .driver = n->c.driver,
                                  .node = n->c.name,
                                  .dropped = on_dropped,
+                                 .published = on_published,
                                  .held = true,
                                  .data = n,
                              });
@@ -360,6 +387,8 @@ static int serve(struct node *n, struct err *e)
 static void node_done(struct node *n)
 {
     /* from the outside in: first nobody can call any more; who still waits is answered before */
+    if (n->health)
+        health_free(n->health);
     if (n->pods)
         pods_stop(n->pods);
     if (n->nri)
@@ -378,6 +407,7 @@ static void node_done(struct node *n)
         watch_free(n->node_watch);
     if (n->statuses)
         statuses_free(n->statuses);
+    event_queue_free(n->events);
     if (n->api)
         api_free(n->api);
     if (n->sandboxes)
@@ -414,6 +444,9 @@ static int start(struct node *n, struct err *e)
         (r = loop_signals(n->loop, signals, ARRAY_SIZE(signals), on_signal, n, e)) < 0)
         return r;
     stopping.timer = timer_new(n->loop, stop_poll, n);
+    n->events = event_queue_new(n->loop, n->c.driver, n->c.name);
+    if (n->c.metrics_address && (r = health_new(n, &n->health, e)) < 0)
+        return r;
     if (n->c.pools_file && (r = pools_load(n->c.pools_file, &n->pools, e)) < 0)
         return r;
     show_pools(n);
@@ -438,6 +471,7 @@ static int start(struct node *n, struct err *e)
                 &n->api, e);
     if (r < 0)
         return r;
+    event_queue_go(n->events, n->api);
     return serve(n, e);
 }
 

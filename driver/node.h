@@ -13,6 +13,8 @@
 
 #define HOME_WAIT_MS 20000 /* for a VF in a dead namespace; Prepare has 45 s from the kubelet */
 
+struct event_queue;
+struct health;
 struct observe;
 struct prep;
 struct sandboxes;
@@ -20,7 +22,7 @@ struct statuses;
 
 struct node_config {
     const char *name, *driver, *kubeconfig, *pools_file, *kubelet_root, *cdi_dir, *nri_socket,
-        *state_dir, *sysroot;
+        *state_dir, *sysroot, *metrics_address, *version;
 };
 
 struct node {
@@ -37,9 +39,12 @@ struct node {
     bool skip_declared; /* the kubelet's gate, from status.declaredFeatures */
     unsigned dropped;   /* of enum slice_field: what the API server doesn't keep of our slices */
     bool suspicious;    /* a record was damaged: free VFs must look untouched to be offered */
+    bool registered;    /* the kubelet's last verdict */
+    bool published;     /* once, since the start */
     bool stopping;
     struct job warm;
     bool warmed;              /* dra_cool() is owed */
+    size_t damaged;           /* records */
     struct timer *hold;       /* until slices are published though the kubelet is silent */
     struct timer *review;     /* runs node_review_claims() again after a release that failed */
     VEC(char *) pending_uids; /* of claims that are on their way into `claims` */
@@ -50,6 +55,8 @@ struct node {
     struct observe *observe;
     struct sandboxes *sandboxes;
     struct statuses *statuses;
+    struct event_queue *events;
+    struct health *health;
     struct dra *dra;
     struct nri *nri;
 };

@@ -2,6 +2,7 @@
 #include "driver/observe.h"
 
 #include "base/log.h"
+#include "driver/metrics.h"
 #include "driver/verify.h"
 #include "netlink/monitor.h"
 #include "sriov/survey.h"
@@ -345,6 +346,7 @@ void observe_device_changed(struct observe *o, const char *device)
 void observe_publish(struct observe *o)
 {
     struct node *n = o->node;
+    struct contract_input in = node_contract_input(n);
     vf_fact_vec facts = {0};
     device_vec devices = {0};
 
@@ -358,10 +360,11 @@ void observe_publish(struct observe *o)
         *out = vf_fact_copy(f);
         out->in_use = claims_holder(n->claims, device) != NULL;
     }
+    metrics_devices(&in, &facts);
     offer_devices(
         &(struct offer_input){
             .driver = n->c.driver,
-            .contract = node_contract_input(n),
+            .contract = in,
             .facts = &facts,
             .skip_declared = n->skip_declared,
             .lists_kept = !(n->dropped & SLICE_FIELD_LIST),

@@ -70,6 +70,31 @@ const struct pod *pods_find(struct pods *p, const char *uid)
     return en ? &en->pod : NULL;
 }
 
+static bool names_claim(const struct pod *pod, const char *namespace, const char *claim)
+{
+    if (pod->finished || !streq(pod->namespace, namespace))
+        return false;
+    vec_foreach (c, &pod->claims)
+        if (streq(c->name, claim))
+            return true;
+    return false;
+}
+
+const struct pod *pods_next_of_claim(struct pods *p, const char *namespace, const char *claim,
+                                     const struct pod *after)
+{
+    bool take = !after;
+
+    vec_foreach (en, &p->entries) {
+        const struct pod *pod = &(*en)->pod;
+
+        if (take && names_claim(pod, namespace, claim))
+            return pod;
+        take |= pod == after;
+    }
+    return NULL;
+}
+
 bool pods_synced(const struct pods *p)
 {
     return p->synced;

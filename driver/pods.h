@@ -51,6 +51,10 @@ bool pods_synced(const struct pods *p);
 
 const struct pod *pods_find(struct pods *p, const char *uid);
 
+/* The next pod of this node that names the claim and isn't finished; `after` NULL: the first. */
+const struct pod *pods_next_of_claim(struct pods *p, const char *namespace, const char *claim,
+                                     const struct pod *after);
+
 /*
  * Whether a pod of this node that isn't finished has the record's claim: one that it was reserved
  * for, or that names it, as far as is known with this uid and these devices.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NodePrepareResources and NodeUnprepareResources: each claim of a call for itself. */
 #include "base/log.h"
-#include "driver/node.h"
+#include "driver/events.h"
+#include "driver/metrics.h"
 
 #include <errno.h>
 
@@ -104,6 +105,9 @@ static void answer_error(struct prep *p, const struct err *e)
 
     log_error_err(e, p->call->prepare ? "claim not prepared" : "claim not unprepared", "claim",
                   title, "uid", ref->uid);
+    metrics_operation(p->call->prepare ? METRIC_PREPARE : METRIC_UNPREPARE, e, p->began_us);
+    events_call_failed(p->node, p->call->prepare,
+                       &(struct object_name){ref->namespace, ref->name, ref->uid}, e);
     answer(p, &r);
 }
 
@@ -140,6 +144,7 @@ static void answer_prepared(struct prep *p, const struct record *rec)
     }
     log_info("claim prepared", "claim", title, "uid", rec->uid, "ms",
              clock_ms_since(p->began_us, ms));
+    metrics_operation(METRIC_PREPARE, NULL, p->began_us);
     answer(p, &r);
 }
 
@@ -152,6 +157,7 @@ static void acquired(struct claim *c, struct err *e, void *data)
         return;
     }
     c->pods_seen |= pods_need_claim(p->node->pods, c->rec);
+    events_acquired(p->node, c);
     answer_prepared(p, c->rec);
 }
 
@@ -406,6 +412,7 @@ static void released(struct claim *c, struct err *e, void *data)
         return;
     }
     log_info("claim unprepared", "uid", uid_of(p), "ms", clock_ms_since(p->began_us, ms));
+    metrics_operation(METRIC_UNPREPARE, NULL, p->began_us);
     answer(p, &r);
 }
 

@@ -2,6 +2,7 @@
 #include "driver/publish.h"
 
 #include "base/log.h"
+#include "driver/metrics.h"
 #include "driver/slice_cache.h"
 #include "kube/watch.h"
 
@@ -256,6 +257,7 @@ static void on_written(const struct api_response *r, void *data)
         on_kept(p, r->body);
     }
     note_written(p);
+    metrics_count(METRIC_SLICE_WRITTEN);
     p->errors = 0;
     p->conflicted = false;
     current_done(p);

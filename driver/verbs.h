@@ -10,4 +10,6 @@ enum {
     EXIT_FAILED = 3,
 };
 
+extern const char driver_version[]; /* main.c: "0.1.0" */
+
 int cmd_node(int argc, char **argv);

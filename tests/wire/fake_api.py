@@ -9,8 +9,8 @@ import threading
 import urllib.parse
 import uuid
 
-PATH = re.compile(r"/(?:api|apis/resource\.k8s\.io)/v1(?:/namespaces/(?P<namespace>[^/]+))?"
-                  r"/(?P<resource>nodes|pods|resourceslices|resourceclaims)(?:/(?P<name>[^/]+))?")
+PATH = re.compile(r"/(?:api|apis/(?:resource|events)\.k8s\.io)/v1(?:/namespaces/(?P<namespace>[^/]+))?"
+                  r"/(?P<resource>nodes|pods|resourceslices|resourceclaims|events)(?:/(?P<name>[^/]+))?")
 
 
 class Refused(Exception):
@@ -30,7 +30,7 @@ class Api:
         self.events = []  # (resource, type, object), what watches are told
         self.requests = []  # "METHOD path"
         self.surprises = []  # requests that no driver has to make
-        self.drops_skip = False  # as a server does whose gate is off
+        self.drops_skip = self.drops_taints = False  # as a server does whose gate is off
         self.answers = {}  # path: (status, bytes) instead of the object
         self.silent = set()  # paths that get no answer while they are in it
         self.server = None
@@ -124,6 +124,9 @@ class Api:
             return old
         if self.drops_skip:
             body.get("spec", {}).pop("skipNodeOperations", None)
+        if self.drops_taints:
+            for device in body.get("spec", {}).get("devices", []):
+                device.pop("taints", None)
         self._store(key, "ADDED" if method == "POST" else "MODIFIED", body)
         return body
 

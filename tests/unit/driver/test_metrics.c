@@ -25,8 +25,8 @@ static void add_pool(struct pools *pools, const char *name, const char *spec)
 }
 
 /*
- * One PF: VF 0 of pool "prepared" and at rest; 1 to 3 of "storage": verified, drifted, and drifted
- * as it was seen last but in use; 4 of no pool, 5 of "storage" and not looked at yet.
+ * One PF: VF 0 of pool "prepared" and at rest; 1 to 3 of "storage": verified, drifted, and in use
+ * as it was given; 4 of no pool, 5 of "storage" and not looked at yet.
  */
 static void say_devices(void)
 {
@@ -35,7 +35,7 @@ static void say_devices(void)
         {.vf_address = "0000:01:10.0", .verified = true},
         {.vf_address = "0000:01:10.1", .verified = true},
         {.vf_address = "0000:01:10.2"},
-        {.vf_address = "0000:01:10.3", .in_use = true},
+        {.vf_address = "0000:01:10.3", .in_use = true, .verified = true},
         {.vf_address = "0000:01:10.4", .verified = true},
     };
     struct inventory inv = {0};
