@@ -320,6 +320,8 @@ void event_queue_go(struct event_queue *q, struct api *a)
 
 void event_queue_set_node_uid(struct event_queue *q, const char *uid)
 {
+    if (streq_null(q->node_uid, uid))
+        return;
     free(q->node_uid);
     q->node_uid = xstrdup(uid);
     timer_set(q->timer, 0);

@@ -151,6 +151,13 @@ def in_netns(node, pod, script):
     return node.run(f"{FIND_PID.replace('POD', pod)}\nnsenter -t $pid -n sh -ec {shlex.quote(script)}")
 
 
+def environment(lab, pod, device, container="main"):
+    """The device's variables in a container, without what their names have in common."""
+    prefix = f"SRIOV_DRA_{device.upper().replace('-', '_')}_"
+    variables = (line.partition("=") for line in lab.exec(pod, "env", container=container).splitlines())
+    return {name.removeprefix(prefix): value for name, _, value in variables if name.startswith(prefix)}
+
+
 def ping(lab, pod, address, count=3, container="main", size=56, timeout=2):
     """How many of the packets were answered."""
     text = lab.exec(pod, "ping", "-c", str(count), "-W", str(timeout), "-s", str(size), address,

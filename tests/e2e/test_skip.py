@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path without Prepare: the kubelet calls nobody, and the pod has what the slice promised."""
 from lab import wait_for
-from objects import (SKIP_PF, Vf, address_of, allocated, claim, link_in_pod, ping, pools, rpcs, skips,
-                     vf_of_claim, wait_ping, wait_state)
+from objects import (SKIP_PF, Vf, address_of, allocated, claim, environment, link_in_pod, ping, pools, rpcs,
+                     skips, vf_of_claim, wait_ping, wait_state)
 
 
 def skip_claim(name, address, settings=None, **kwargs):
@@ -60,6 +60,14 @@ def test_packets_and_the_way_back_without_a_call(lab, started):
     assert ping(lab, "skip", "192.0.2.3") == 0
     data = wait_for(lambda: lab.get("resourceclaim", "skip")["status"].get("devices"), 10, "status.devices")[0]
     assert data["networkData"]["hardwareAddress"] == before["mac"]
+    assert data["data"] == {"vf": vf.address, "pf": "0000:02:00.0", "mode": "Skip", "setupBy": "External", "vlan": 100,
+                            "mtu": 1500}
+    assert environment(lab, "skip", result["device"]) == {
+        "PCI_ADDRESS": vf.address, "REQUEST": "vf", "MODE": "Skip", "SETUP_BY": "External", "INTERFACE": "net1",
+        "MAC": before["mac"], "VLAN": "100", "MTU": "1500"}
+    same = environment(lab, "same", allocated(lab, "same")[0]["device"])
+    assert (same["MODE"], same["SETUP_BY"], same["VLAN"], same["INTERFACE"]) == ("Prepare", "Driver", "100", "net1")
+    assert same["MAC"] == link_in_pod(lab, "same", "net1")["mac"]
 
     # what the pod changes doesn't stay
     lab.exec("skip", "ip", "link", "set", "net1", "mtu", "1300", check=False)
@@ -125,6 +133,9 @@ def test_a_setting_that_the_vf_hasnt_is_refused(lab, started):
     lab.pod("wants", ["wants"])
     event = lab.wait_event("wants", "vlan")
     assert "default/wants" in event["message"] and "Prepare" in event["message"]
+    ours = lab.wait_event("wants", "^PodRefused: claim default/wants: .*vlan")
+    assert (ours["type"], ours["reportingComponent"], ours["reportingInstance"]) == ("Warning", "sriov-dra.dev", "node1")
+    assert (ours["related"]["kind"], ours["related"]["name"]) == ("ResourceClaim", "wants")
     assert lab.get("pod", "wants")["status"]["phase"] == "Pending"
     assert vf_of_claim(lab, lab.nodes["node1"], "wants").state()["home"]
 
