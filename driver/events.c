@@ -157,13 +157,33 @@ void events_acquired(struct node *n, struct claim *c)
     }
 }
 
-void events_vf_drifted(struct node *n, const char *vf_address, const char *pool, const char *why)
+static char *drift_text(const struct vf_fact *f)
 {
-    _cleanup_free_ char *note =
-        xasprintf("VF %s of pool %s isn't as it should be: %s", vf_address, pool, why);
+    return xasprintf("VF %s isn't as it should be: %s", f->vf_address, f->why ? f->why : "unknown");
+}
 
-    metrics_count(METRIC_DRIFT);
+void events_vfs_drifted(struct node *n, const char *pool, const struct vf_fact *f, size_t count)
+{
+    _cleanup_free_ char *first = drift_text(f);
+    _cleanup_free_ char *note =
+        count == 1 ? xasprintf("pool %s: %s", pool, first)
+                   : xasprintf("pool %s: %zu VFs aren't as they should be. %s", pool, count, first);
+
+    for (size_t i = 0; i < count; i++)
+        metrics_count(METRIC_DRIFT);
     tell_node(n, "VFDrifted", "Verify", note);
+}
+
+void events_claim_harmed(struct node *n, const struct vf_fact *f)
+{
+    _cleanup_free_ char *note = drift_text(f);
+    char device[DEVICE_NAME_SIZE];
+
+    device_name(f->vf_address, device);
+    const struct claim *c = claims_holder(n->claims, device);
+    if (c)
+        tell_claim(n, true, "VFDrifted", "Verify",
+                   &(struct object_name){c->rec->namespace, c->rec->name, c->rec->uid}, note);
 }
 
 void events_skip_not_honoured(struct node *n, bool by_kubelet)

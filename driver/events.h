@@ -39,8 +39,14 @@ void events_call_failed(struct node *n, bool prepare, const struct object_name *
 /* A claim was acquired. Of what it had alternatives for it is told if a later one was allocated. */
 void events_acquired(struct node *n, struct claim *c);
 
-/* A VF isn't as it should be any more; `why` has what is expected and what is found. */
-void events_vf_drifted(struct node *n, const char *vf_address, const char *pool, const char *why);
+/*
+ * So many VFs of a pool were found not to be as they should, `f` the first of them, with what is
+ * expected and what is found. Told of the node, once for all.
+ */
+void events_vfs_drifted(struct node *n, const char *pool, const struct vf_fact *f, size_t count);
+
+/* A VF isn't as its live claim was given it: told of the claim and its pods. */
+void events_claim_harmed(struct node *n, const struct vf_fact *f);
 
 /* skipNodeOperations is ignored, by the kubelet or else by the API server. */
 void events_skip_not_honoured(struct node *n, bool by_kubelet);

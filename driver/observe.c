@@ -2,6 +2,7 @@
 #include "driver/observe.h"
 
 #include "base/log.h"
+#include "driver/events.h"
 #include "driver/metrics.h"
 #include "driver/verify.h"
 #include "netlink/monitor.h"
@@ -128,18 +129,53 @@ static const struct vf_fact *fact_of(const vf_fact_vec *v, const char *address)
     return NULL;
 }
 
+static bool is_news(const vf_fact_vec *before, const struct vf_fact *f)
+{
+    const struct vf_fact *old = fact_of(before, f->vf_address);
+
+    return !f->verified && (!old || old->verified || f->harmed != old->harmed);
+}
+
+/* One event for all of a pool: before they are provisioned that may be hundreds. */
+static void tell_pool(struct node *n, const struct inventory *inv, const struct pool *pool,
+                      const vf_fact_vec *before, const vf_fact_vec *now)
+{
+    const struct vf_fact *first = NULL;
+    size_t count = 0;
+
+    vec_foreach (f, now) {
+        const struct pf *pf;
+        const struct vf *vf = inventory_find_vf(inv, f->vf_address, &pf);
+
+        if (!vf || !is_news(before, f) ||
+            pools_find(&n->pools, n->c.name, n->labels, pf, vf) != pool)
+            continue;
+        if (!first)
+            first = f;
+        count++;
+    }
+    if (count)
+        events_vfs_drifted(n, pool->name, first, count);
+}
+
 /* What changed for people: a VF that drifted, or is right again. */
-static void tell(const vf_fact_vec *before, const vf_fact_vec *now)
+static void tell(struct node *n, const struct inventory *inv, const vf_fact_vec *before,
+                 const vf_fact_vec *now)
 {
     vec_foreach (f, now) {
         const struct vf_fact *old = fact_of(before, f->vf_address);
 
-        if (!f->verified && (!old || old->verified))
+        if (is_news(before, f)) {
             log_warn("VF isn't offered as verified", "vf", f->vf_address, "why",
                      f->why ? f->why : "unknown");
-        else if (f->verified && old && !old->verified)
+            if (f->harmed)
+                events_claim_harmed(n, f);
+        } else if (f->verified && old && !old->verified) {
             log_info("VF is verified again", "vf", f->vf_address);
+        }
     }
+    vec_foreach (pool, &n->pools.pools)
+        tell_pool(n, inv, pool, before, now);
 }
 
 static uint64_t changed_at(const struct observe *o, const char *device)
@@ -171,7 +207,7 @@ static void take_facts(struct observe *o, struct look *k)
         *VEC_PUSH(&kept) = vf_fact_copy(old && (changed || (holder && holder->busy)) ? old : f);
         o->again |= changed;
     }
-    tell(&o->facts, &kept);
+    tell(o->node, &k->inv, &o->facts, &kept);
     vf_fact_vec_done(&o->facts);
     o->facts = kept;
 }

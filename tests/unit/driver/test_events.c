@@ -235,17 +235,32 @@ static void test_calls(void **state)
     close_rig(&rig);
 }
 
+#define DRIFTED "VF 0000:02:10.0 isn't as it should be: vlan: 0, want 100"
+
 static void test_drift(void **state)
 {
+    char why[] = "vlan: 0, want 100";
+    const struct vf_fact f = {.vf_address = "0000:02:10.0", .why = why};
     uint64_t before = value_of("\nsriov_dra_drift_total ");
     struct rig rig;
 
     (void)state;
     open_rig(&rig);
-    events_vf_drifted(&rig.n, "0000:02:10.0", "storage", "vlan: 0, want 100");
-    EXPECT(&rig, "VFDrifted Warning Node/node-1/uid-node: VF 0000:02:10.0 of pool storage isn't as "
-                 "it should be: vlan: 0, want 100");
-    assert_int_equal(value_of("\nsriov_dra_drift_total "), before + 1);
+    events_vfs_drifted(&rig.n, "storage", &f, 1);
+    EXPECT(&rig, "VFDrifted Warning Node/node-1/uid-node: pool storage: " DRIFTED);
+    events_vfs_drifted(&rig.n, "storage", &f, 3);
+    EXPECT(&rig, "VFDrifted Warning Node/node-1/uid-node: pool storage: 3 VFs aren't as they "
+                 "should be. " DRIFTED);
+    assert_int_equal(value_of("\nsriov_dra_drift_total "), before + 4);
+
+    events_claim_harmed(&rig.n, &f); /* nobody has it */
+    EXPECT(&rig);
+    struct grant *g = &add_claim(&rig, "c", 0)->rec->devices.v[0].grant;
+    free(g->device);
+    g->device = xstrdup("0000-02-10-0");
+    events_claim_harmed(&rig.n, &f);
+    EXPECT(&rig, "VFDrifted Warning ResourceClaim/c/uid-c: " DRIFTED,
+           "VFDrifted Warning Pod/web/uid-web ResourceClaim/c/uid-c: " DRIFTED);
     close_rig(&rig);
 }
 
