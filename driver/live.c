@@ -367,18 +367,32 @@ void live_see_slice(struct live_index *ix, const char *driver, const json_t *sli
     }
 }
 
+bool live_index_has(const struct live_index *ix, const char *pool, const char *device)
+{
+    size_t i = find_device(ix, pool, device);
+
+    return i < ix->devices.n && compare_device(pool, device, ix->devices.v[i]) == 0;
+}
+
+bool live_node_declares(const json_t *node)
+{
+    json_t *features = json_at(node, "status.declaredFeatures"), *v;
+    size_t n;
+
+    json_array_foreach (features, n, v)
+        if (streq_null(json_c_str(v), "DRAOptionalNodeOperations"))
+            return true;
+    return false;
+}
+
 void live_see_node(struct live_index *ix, const json_t *node)
 {
     const char *name = json_str_at(node, "metadata.name");
-    json_t *features = json_at(node, "status.declaredFeatures"), *v;
-    enum live_node state = LIVE_NODE_SILENT;
-    size_t n, from = 0, to = ix->claims->n;
+    enum live_node state = live_node_declares(node) ? LIVE_NODE_DECLARES : LIVE_NODE_SILENT;
+    size_t from = 0, to = ix->claims->n;
 
     if (!name)
         return;
-    json_array_foreach (features, n, v)
-        if (streq_null(json_c_str(v), "DRAOptionalNodeOperations"))
-            state = LIVE_NODE_DECLARES;
     while (from < to) {
         size_t mid = from + (to - from) / 2;
 

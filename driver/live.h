@@ -97,6 +97,12 @@ void live_index_done(struct live_index *ix);
 void live_see_slice(struct live_index *ix, const char *driver, const json_t *slice);
 void live_see_node(struct live_index *ix, const json_t *node);
 
+/* Whether one of the claims has the device. */
+bool live_index_has(const struct live_index *ix, const char *pool, const char *device);
+
+/* Whether a Node object declares the feature by which its kubelet honours the list. */
+bool live_node_declares(const json_t *node);
+
 /* Bits of what a live claim still needs from the node driver. */
 enum live_need {
     LIVE_NEEDS_PREPARE = 1 << 0,    /* a NodePrepareResources may still come */

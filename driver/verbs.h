@@ -12,3 +12,4 @@ enum {
 
 int cmd_node(int argc, char **argv);
 int cmd_claims(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
