@@ -184,6 +184,8 @@ def test_vf_of_many_nodes(machine, verb):
     assert explained(verb, f"vf/{ADDRESS}", NODE_NAME="node-2", status=None)["node"] == "node-2"
     assert "no slice of sriov-dra.dev on node node-3 lists VF" in \
         verb("explain", f"vf/{ADDRESS}", "--node", "node-3", status=3).stderr
+    machine.api.pages[f"{RESOURCE}/resourceslices"] = [400]  # a server that selects no pools
+    assert "on node node-3 lists VF" in verb("explain", f"vf/{ADDRESS}", "--node", "node-3", status=3).stderr
 
 
 # ---- on the node

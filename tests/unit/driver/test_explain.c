@@ -40,6 +40,12 @@ static const struct {
      "NotHere||EndByCall NeedsDriver",
      "Device",
      "device " VF " of pool node-1, in slice s-new."},
+    {"the newest slice counts, in any order",
+     {{"slices[0].spec.pool.generation", "3"}},
+     "Request Settings|Device Mode Unverified|Copy NodeDeclares|ReservedFor Condition Network|"
+     "NotHere||EndByCall NeedsDriver",
+     "Device",
+     "in slice s-old."},
     {"deferred",
      {{RESULT ".skipNodeOperations", "[NodeUnprepareResources]"},
       {"slices[1].spec.skipNodeOperations", "[NodeUnprepareResources]"},

@@ -91,6 +91,7 @@ static const struct {
     /* A call is skipped only if all devices skip it, each by its own way. */
     {{"['*']", ""}, "Skip+Prepare", true, true},
     {{"['*']", "[NodeUnprepareResources]"}, "Skip+DeferCleanup", true, false},
+    {{"", "['*']"}, "Prepare+Skip", true, true},
     {{"", "[NodeUnprepareResources]", ""}, "Prepare+DeferCleanup", true, true},
     {{"['*']", "[NodePrepareResources, NodeUnprepareResources]"}, "Skip", false, false},
     {{"['*']", "[Foo]"}, "Skip+[\"Foo\"]", true, true},
@@ -133,6 +134,12 @@ static void test_read(void **state)
     assert_int_equal(json_array_size(c.devices.v[0].skip), 1);
     assert_false(c.devices.v[1].told);
     assert_null(c.devices.v[1].skip);
+    /* an entry without a network isn't one of a VF that was attached */
+    _cleanup_(live_claim_done) struct live_claim bare = {0};
+    doc_set(o, "status.devices[0].networkData", NULL);
+    assert_int_equal(read_live(o, &bare), 1);
+    assert_false(bare.devices.v[0].told);
+
     assert_int_equal(c.reserved_for.n, 2);
     assert_string_equal(c.reserved_for.v[0].name, "p");
     assert_string_equal(c.reserved_for.v[0].uid, "u-p");
