@@ -50,8 +50,8 @@ struct cluster_list {
 int cluster_list(struct cluster *c, const struct cluster_list *l, struct err *e);
 
 /*
- * The driver's slices: of one pool, or of all with NULL. API servers before 1.37 know no selector
- * for pools; then all are read, so `item` looks for itself.
+ * The driver's slices: of one pool, or of all with NULL. Older API servers know no selector for
+ * pools; then all are read, so `item` looks for itself.
  */
 int cluster_list_slices(struct cluster *c, const char *driver, const char *pool,
                         int (*item)(const json_t *item, void *data, struct err *e),

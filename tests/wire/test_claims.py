@@ -258,7 +258,7 @@ def test_a_claim_that_can_not_be_read(machine, verb, broken, said):
 
 
 def test_a_server_that_selects_no_pools(machine, verb):
-    """Before Kubernetes 1.37; then all slices are read."""
+    """As older ones don't; then all slices are read."""
     machine.api.start()
     agentless(machine, 1)
     machine.api.put("resourceslices", slice_of("NRI", "v0", pool="node-2"))
