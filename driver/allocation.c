@@ -78,20 +78,22 @@ static int read_metadata(const json_t *claim, const char *uid, struct allocation
     return 0;
 }
 
-static void read_skip(const json_t *result, struct allocated_device *d)
+void skip_list_read(const json_t *list, bool *ret_prepare, bool *ret_unprepare)
 {
-    json_t *list = json_object_get(result, "skipNodeOperations"), *v;
+    bool prepare = false, unprepare = false;
+    json_t *v;
     size_t n;
 
-    /* "Other values may be added in the future. The kubelet must ignore unknown values." */
     json_array_foreach (list, n, v) {
         const char *op = json_c_str(v);
 
         if (!op)
             continue;
-        d->skip_prepare |= streq(op, "*") || streq(op, "NodePrepareResources");
-        d->skip_unprepare |= streq(op, "*") || streq(op, "NodeUnprepareResources");
+        prepare |= streq(op, "*") || streq(op, "NodePrepareResources");
+        unprepare |= streq(op, "*") || streq(op, "NodeUnprepareResources");
     }
+    *ret_prepare = prepare;
+    *ret_unprepare = unprepare;
 }
 
 static int read_result(const json_t *result, const char *path, struct allocation *a, struct err *e)
@@ -110,7 +112,8 @@ static int read_result(const json_t *result, const char *path, struct allocation
     }
     d->share_id = xstrdup(json_str_at(result, "shareID"));
     d->admin_access = json_is_true(json_object_get(result, "adminAccess"));
-    read_skip(result, d);
+    skip_list_read(json_object_get(result, "skipNodeOperations"), &d->skip_prepare,
+                   &d->skip_unprepare);
     return 0;
 }
 

@@ -50,5 +50,11 @@ int allocation_read(const json_t *claim, const char *driver, const char *uid,
 bool allocation_skips_prepare(const struct allocation *a);
 bool allocation_skips_unprepare(const struct allocation *a);
 
+/*
+ * What a list of skipNodeOperations skips. "Other values may be added in the future. The kubelet
+ * must ignore unknown values."
+ */
+void skip_list_read(const json_t *list, bool *ret_prepare, bool *ret_unprepare);
+
 /* Whether a uid is one that may go into a file name: 1 to 63 of [A-Za-z0-9-]. */
 bool uid_is_valid(const char *uid);

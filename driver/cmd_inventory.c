@@ -1,117 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/cmd_inventory.h"
 
+#include "driver/table.h"
+
 #include <getopt.h>
 #include <net/if_arp.h>
-#include <stdlib.h>
 
-/* Text in a colour if wanted: BOLD names, DIM what is absent, WARN what needs a look. */
-enum tint { PLAIN, BOLD, DIM, WARN };
-
-static const char *tint_on(enum tint t, bool colour)
-{
-    if (!colour)
-        return "";
-    switch (t) {
-    case PLAIN:
-        return "";
-    case BOLD:
-        return "\033[1m";
-    case DIM:
-        return "\033[2m";
-    case WARN:
-        return "\033[33m";
-    }
-    return "";
-}
-
-static const char *tint_off(enum tint t, bool colour)
-{
-    return colour && t != PLAIN ? "\033[0m" : "";
-}
-
-/* A table of texts whose columns are as wide as their widest cell. */
-#define COLUMNS 6
-
-struct cell {
-    char *text;
-    enum tint tint;
-};
-
-struct row {
-    struct cell cells[COLUMNS];
-};
-
-typedef VEC(struct row) table;
-
-static const char *const headings[COLUMNS] = {"VF",     "ADDRESS", "INTERFACE",
-                                              "DRIVER", "IOMMU",   "RDMA"};
-
-static void table_print(FILE *f, const table *t, bool colour)
-{
-    int width[COLUMNS] = {0};
-
-    vec_foreach (row, t) {
-        for (size_t c = 0; c < COLUMNS; c++) {
-            int n = (int)strlen(row->cells[c].text);
-            width[c] = n > width[c] ? n : width[c];
-        }
-    }
-    vec_foreach (row, t) {
-        fputs("  ", f);
-        for (size_t c = 0; c < COLUMNS; c++) {
-            const struct cell *cell = &row->cells[c];
-            bool last = c == COLUMNS - 1;
-            int pad = last ? 0 : width[c] + 2 - (int)strlen(cell->text);
-
-            /* Numbers stand to the right, below each other. */
-            if (c == 0)
-                fprintf(f, "%*s", pad - 2, "");
-            fprintf(f, "%s%s%s", tint_on(cell->tint, colour), cell->text,
-                    tint_off(cell->tint, colour));
-            if (!last)
-                fprintf(f, "%*s", c == 0 ? 2 : pad, "");
-        }
-        fputc('\n', f);
-    }
-}
-
-static void table_done(table *t)
-{
-    vec_foreach (row, t) {
-        for (size_t c = 0; c < COLUMNS; c++)
-            free(row->cells[c].text);
-    }
-    free(t->v);
-}
+/* A table of a PF's VFs. */
+static const char *const headings[] = {"VF", "ADDRESS", "INTERFACE", "DRIVER", "IOMMU", "RDMA"};
 
 /* What isn't there is "-", or `absent` where more can be said. */
-static struct cell cell_or(const char *text, const char *absent)
+static void add_or(struct table *t, const char *text, const char *absent)
 {
-    if (text)
-        return (struct cell){xstrdup(text), PLAIN};
-    return (struct cell){xstrdup(absent ? absent : "-"), DIM};
+    table_add(t, text ? TINT_PLAIN : TINT_DIM, xstrdup(text ? text : absent ? absent : "-"));
 }
 
 static void print_vfs(FILE *f, const struct pf *pf, bool colour)
 {
-    _cleanup_(table_done) table t = {0};
-    struct row *row = VEC_PUSH(&t);
+    _cleanup_(table_done) struct table t = {
+        .columns = ARRAY_SIZE(headings), .right = 1 << 0, .indent = 2};
 
-    for (size_t c = 0; c < COLUMNS; c++)
-        row->cells[c] = (struct cell){xstrdup(headings[c]), DIM};
+    table_headings(&t, headings);
     vec_foreach (vf, &pf->vfs) {
         char group[16] = "";
 
         if (vf->iommu_group >= 0)
             snprintf(group, sizeof(group), "%d", vf->iommu_group);
-        row = VEC_PUSH(&t);
-        row->cells[0] = (struct cell){xasprintf("%u", vf->index), PLAIN};
-        row->cells[1] = (struct cell){xstrdup(vf->address), PLAIN};
-        row->cells[2] = cell_or(vf->netdev, vf->away ? "(away)" : NULL);
-        row->cells[3] = cell_or(vf->driver, NULL);
-        row->cells[4] = cell_or(group[0] ? group : NULL, NULL);
-        row->cells[5] = cell_or(vf->rdma_dev, NULL);
+        table_add(&t, TINT_PLAIN, xasprintf("%u", vf->index));
+        table_add(&t, TINT_PLAIN, xstrdup(vf->address));
+        add_or(&t, vf->netdev, vf->away ? "(away)" : NULL);
+        add_or(&t, vf->driver, NULL);
+        add_or(&t, group[0] ? group : NULL, NULL);
+        add_or(&t, vf->rdma_dev, NULL);
     }
     table_print(f, &t, colour);
 }
@@ -133,7 +53,7 @@ static char *speed_text(uint32_t mbps)
 
 static void print_link(FILE *f, const struct pf *pf, bool colour)
 {
-    enum tint t = pf->up && pf->carrier ? PLAIN : WARN;
+    enum tint t = pf->up && pf->carrier ? TINT_PLAIN : TINT_WARN;
 
     if (!pf->netdev)
         return;
@@ -155,9 +75,9 @@ static void print_pf(FILE *f, const struct pf *pf, bool colour)
 {
     _cleanup_free_ char *text = model(pf->vendor, pf->device, pf->vendor_id, pf->device_id);
 
-    fprintf(f, "%s%s%s  %s  %s\n", tint_on(pf->netdev ? BOLD : WARN, colour),
-            pf->netdev ? pf->netdev : "(no interface)", tint_off(pf->netdev ? BOLD : WARN, colour),
-            pf->address, text);
+    fprintf(f, "%s%s%s  %s  %s\n", tint_on(pf->netdev ? TINT_BOLD : TINT_WARN, colour),
+            pf->netdev ? pf->netdev : "(no interface)",
+            tint_off(pf->netdev ? TINT_BOLD : TINT_WARN, colour), pf->address, text);
     fprintf(f, "  %s", pf->driver ? pf->driver : "no driver");
     print_link(f, pf, colour);
     if (pf->numa_node >= 0)
@@ -175,7 +95,8 @@ static void print_pf(FILE *f, const struct pf *pf, bool colour)
     }
     fprintf(f, "%s\n", pf->autoprobe ? "" : " (autoprobe off)");
     if (pf->problem)
-        fprintf(f, "  %s%s%s\n", tint_on(WARN, colour), pf->problem, tint_off(WARN, colour));
+        fprintf(f, "  %s%s%s\n", tint_on(TINT_WARN, colour), pf->problem,
+                tint_off(TINT_WARN, colour));
     if (pf->vfs.n) {
         fputc('\n', f);
         print_vfs(f, pf, colour);
@@ -306,7 +227,7 @@ static int show(const char *root, bool json)
         putchar('\n');
         json_decref(o);
     } else {
-        inventory_print(stdout, &inv, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+        inventory_print(stdout, &inv, colour_wanted());
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("sriov-dra inventory: standard output");

@@ -21,6 +21,8 @@ static const struct {
 } verbs[] = {
     {"node", cmd_node, "serve the kubelet and the runtime of this node, publish its VFs"},
     {"inventory", cmd_inventory, "show the SR-IOV hardware of this machine"},
+    {"claims", cmd_claims, "list live claims, and what each still needs from the node driver"},
+    {"explain", cmd_explain, "tell what was asked, done and missing for a pod, claim or VF"},
     {"version", cmd_version, "show the version"},
 };
 

@@ -6,6 +6,7 @@
 #include "driver/event_queue.h"
 #include "driver/events.h"
 #include "driver/health.h"
+#include "driver/live.h"
 #include "driver/observe.h"
 #include "driver/sandboxes.h"
 #include "driver/status.h"
@@ -137,18 +138,6 @@ static int recover(struct node *n, struct err *e)
     return 0;
 }
 
-static bool declares_skip(const json_t *node)
-{
-    json_t *features = json_at(node, "status.declaredFeatures"), *item;
-    size_t i;
-
-    json_array_foreach (features, i, item) {
-        if (json_is_string(item) && streq(json_string_value(item), "DRAOptionalNodeOperations"))
-            return true;
-    }
-    return false;
-}
-
 static bool pools_use(const struct pools *ps, enum mode mode)
 {
     vec_foreach (p, &ps->pools)
@@ -162,7 +151,7 @@ static void take_node(struct node *n, const json_t *o)
     const char *uid = json_str_at(o, "metadata.uid");
     json_auto_t *none = json_object();
     json_t *labels = json_at(o, "metadata.labels");
-    bool declared = declares_skip(o), first = !n->uid;
+    bool declared = live_node_declares(o), first = !n->uid;
     bool news = !streq_null(uid, n->uid) || declared != n->skip_declared;
 
     if (!uid)

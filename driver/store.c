@@ -124,7 +124,21 @@ static int load_one(const struct store *s, const char *name, struct record **ret
     return 0;
 }
 
-static int load_entry(const struct store *s, const char *name, struct store_content *c,
+/* A file that can't be read may be a good one: nothing is set aside for that. */
+static int set_aside(const struct store *s, const char *name, struct store_content *c,
+                     struct err *why, struct err *e)
+{
+    if (why->code != -EBADMSG && why->code != -EINVAL && why->code != -EFBIG)
+        return err_prefix(e, err_move(e, why), "%s/%s", s->path, name);
+    _cleanup_free_ char *aside = xasprintf("%s.bad", name);
+    if (renameat(s->dirfd, name, s->dirfd, aside) < 0)
+        return err_errno(e, -errno, "setting %s/%s aside", s->path, name);
+    *VEC_PUSH(&c->bad) =
+        (struct store_bad){xasprintf("%s/%s", s->path, aside), xstrdup(err_text(why))};
+    return 0;
+}
+
+static int load_entry(const struct store *s, const char *name, bool look, struct store_content *c,
                       struct err *e)
 {
     _cleanup_err_ struct err why = ERR_INIT;
@@ -143,20 +157,15 @@ static int load_entry(const struct store *s, const char *name, struct store_cont
         *VEC_PUSH(&c->records) = rec;
         return 0;
     }
-    /* A file that can't be read may be a good one: nothing is set aside for that. */
-    if (r != -EBADMSG && r != -EINVAL && r != -EFBIG) {
-        r = err_move(e, &why);
-        return err_prefix(e, r, "%s/%s", s->path, name);
-    }
-    _cleanup_free_ char *aside = xasprintf("%s.bad", name);
-    if (renameat(s->dirfd, name, s->dirfd, aside) < 0)
-        return err_errno(e, -errno, "setting %s/%s aside", s->path, name);
-    *VEC_PUSH(&c->bad) =
-        (struct store_bad){xasprintf("%s/%s", s->path, aside), xstrdup(err_text(&why))};
+    if (!look)
+        return set_aside(s, name, c, &why, e);
+    if (r != -ENOENT) /* released meanwhile */
+        *VEC_PUSH(&c->bad) =
+            (struct store_bad){xasprintf("%s/%s", s->path, name), xstrdup(err_text(&why))};
     return 0;
 }
 
-int store_load(const struct store *s, struct store_content *ret, struct err *e)
+static int load(const struct store *s, bool look, struct store_content *ret, struct err *e)
 {
     struct store_content c = {0};
     struct dirent **names = NULL;
@@ -167,7 +176,7 @@ int store_load(const struct store *s, struct store_content *ret, struct err *e)
         return err_errno(e, -errno, "listing %s", s->path);
     for (int i = 0; i < n; i++) {
         if (r == 0)
-            r = load_entry(s, names[i]->d_name, &c, e);
+            r = load_entry(s, names[i]->d_name, look, &c, e);
         free(names[i]);
     }
     free(names);
@@ -177,4 +186,19 @@ int store_load(const struct store *s, struct store_content *ret, struct err *e)
     }
     *ret = c;
     return 0;
+}
+
+int store_load(const struct store *s, struct store_content *ret, struct err *e)
+{
+    return load(s, false, ret, e);
+}
+
+int store_look(const char *path, struct store_content *ret, struct err *e)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct store s = {.dirfd = fd, .path = (char *)path}; /* borrowed: nothing frees it */
+
+    if (fd < 0)
+        return err_errno(e, -errno, "%s", path);
+    return load(&s, true, ret, e);
 }

@@ -47,3 +47,10 @@ void store_content_done(struct store_content *c);
  * the call: going on without it would lose a live claim.
  */
 int store_load(const struct store *s, struct store_content *ret, struct err *e);
+
+/*
+ * Reads all records of the state directory at `path` and changes nothing: for a look while a driver
+ * may be at work. Damaged ones, and those of a newer version, are listed where they are. -ENOENT if
+ * there is no such directory.
+ */
+int store_look(const char *path, struct store_content *ret, struct err *e);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What users write, as YAML or JSON: a pool, a configuration, a claim; each input is tried as all.
+/*
+ * What users and the API server write, as YAML or JSON: a pool, a configuration, a claim, a slice,
+ * a node, a pod; each input is tried as all.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/yaml.h"
 #include "driver/allocation.h"
+#include "driver/explain.h"
 #include "driver/pool.h"
 
 #include <assert.h>
@@ -66,6 +69,66 @@ static void try_claim(const json_t *o)
         check_request(&d->asked);
 }
 
+/* What a claim needs agrees with how it was read, and each sentence is text that JSON takes. */
+static void try_live(const json_t *o)
+{
+    live_claim_vec v = {0};
+    struct live_index ix;
+    struct strbuf why = {0};
+    struct live_claim c;
+    _cleanup_err_ struct err e = ERR_INIT;
+    int r = live_claim_read(o, "sriov-dra.dev", &c, &e);
+
+    check(r < 0 ? r : 0, &e);
+    if (r <= 0)
+        return;
+    *VEC_PUSH(&v) = c;
+    live_index_build(&v, &ix);
+    live_see_slice(&ix, "sriov-dra.dev", o);
+    live_see_node(&ix, o);
+    unsigned needs = live_needs(&v.v[0], &why);
+    assert((needs == 0) == (why.len == 0));
+    assert(needs || (!v.v[0].calls_prepare && !v.v[0].calls_unprepare));
+    strbuf_done(&why);
+    live_index_done(&ix);
+    live_claim_vec_done(&v);
+}
+
+static void check_explanation(const struct explanation *x)
+{
+    json_auto_t *doc = explanation_json(x);
+    _cleanup_free_ char *text = json_dumps(doc, 0);
+
+    assert(text);
+    vec_foreach (f, &x->facts)
+        assert(*f->text && !strpbrk(f->text, "\n\x1b"));
+}
+
+static void try_explain(json_t *o)
+{
+    json_auto_t *list = json_pack("[O]", o), *classes = json_pack("{sO}", "vf", o);
+    struct live_index none = {.claims = &(live_claim_vec){0}};
+    _cleanup_(supply_done) struct supply supply = {0};
+    _cleanup_(explanation_freep) struct explanation *claim =
+                                                        explanation_new("ResourceClaim", "n", "c"),
+                                                    *pod = explanation_new("Pod", "n", "p");
+    const struct explain_input in = {.driver = "sriov-dra.dev",
+                                     .this_node = "n",
+                                     .claim = o,
+                                     .slices = list,
+                                     .node = o,
+                                     .classes = classes,
+                                     .pods = list,
+                                     .supply = &supply};
+
+    supply_see_slice(&supply, &none, "sriov-dra.dev", o);
+    supply_see_node(&supply, o);
+    explain_claim(&in, claim);
+    check_explanation(claim);
+    explain_pod(o, list, pod);
+    check_explanation(pod);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     json_auto_t *o = NULL;
@@ -75,5 +138,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     try_pool(o);
     try_config(o);
     try_claim(o);
+    if (json_is_object(o)) {
+        try_live(o);
+        try_explain(o);
+    }
     return 0;
 }

@@ -3,6 +3,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import re
 import signal
 import stat
 import struct
@@ -13,7 +14,7 @@ import time
 import pytest
 
 import kubelet
-from node import Machine
+from node import Machine, SLOW
 import nri
 
 
@@ -157,3 +158,21 @@ def fixture_machine():
 @pytest.fixture(name="runtime_program", scope="session")
 def fixture_runtime_program():
     return nri.runtime_program()
+
+
+@pytest.fixture(name="verb")
+def fixture_verb(machine):
+    """Runs a verb that ends, on the machine; its exit status must be the expected one, and a sanitizer must have nothing to say."""
+    def run(*arguments, status=0, kubeconfig=machine.kubeconfig, stdout=subprocess.PIPE, **variables):
+        program = os.environ.get("SRIOV_DRA") or kubelet.build_directory() / "sriov-dra"
+        environment = {k: v for k, v in os.environ.items()
+                       if k not in ("NODE_NAME", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "HOME")}
+        environment |= {k: str(v) for k, v in variables.items()}
+        option = [] if kubeconfig is None else ["--kubeconfig", str(kubeconfig)]
+        done = machine.namespace.run(
+            subprocess.run, [program, *arguments, *option], stdin=subprocess.DEVNULL, stdout=stdout,
+            stderr=subprocess.PIPE, text=True, cwd=machine.root, env=environment, timeout=3 * SLOW, check=False)
+        assert status in (None, done.returncode), (done.returncode, done.stdout, done.stderr)
+        assert not re.search("Sanitizer|runtime error", done.stderr), done.stderr
+        return done
+    return run

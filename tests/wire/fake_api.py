@@ -10,7 +10,7 @@ import urllib.parse
 import uuid
 
 PATH = re.compile(r"/(?:api|apis/(?:resource|events)\.k8s\.io)/v1(?:/namespaces/(?P<namespace>[^/]+))?"
-                  r"/(?P<resource>nodes|pods|resourceslices|resourceclaims|events)(?:/(?P<name>[^/]+))?")
+                  r"/(?P<resource>nodes|pods|events|resourceslices|resourceclaims|deviceclasses)(?:/(?P<name>[^/]+))?")
 
 
 class Refused(Exception):
@@ -33,6 +33,8 @@ class Api:
         self.drops_skip = self.drops_taints = False  # as a server does whose gate is off
         self.answers = {}  # path: (status, bytes) instead of the object
         self.silent = set()  # paths that get no answer while they are in it
+        self.pages = {}  # path: what happens to its next pages: None, a status, or a change of the document
+        self.rest = {}  # token of a list that isn't read to its end: (what was asked, objects)
         self.server = None
 
     # ---- the cluster's side
@@ -103,6 +105,27 @@ class Api:
                     pass  # ended by itself
 
     # ---- requests
+
+    def page(self, path, match, query):
+        """A list, or a part of it; the caller has the lock. What goes on is a list as it was at its start."""
+        fault = (self.pages.get(path) or [None]).pop(0)
+        if isinstance(fault, int):
+            raise Refused(fault, {410: "Expired", 403: "Forbidden"}.get(fault, "InternalError"), f"page says {fault}")
+        asked = {name: query.get(name, "") for name in ("fieldSelector", "limit")}
+        if query.get("continue"):
+            selectors, items = self.rest[query["continue"]]
+            assert selectors == asked["fieldSelector"], "a list goes on as another"
+        else:
+            items = [o for o in self.list(match["resource"]) if selected(o, asked["fieldSelector"])
+                     and match["namespace"] in (None, o["metadata"].get("namespace"))]
+        metadata = {"resourceVersion": str(self.version)}
+        limit = int(asked["limit"] or 0)
+        if limit and len(items) > limit:
+            metadata |= {"continue": str(uuid.uuid4()), "remainingItemCount": len(items) - limit}
+            self.rest[metadata["continue"]] = asked["fieldSelector"], items[limit:]
+            items = items[:limit]
+        document = {"metadata": metadata, "items": items}
+        return fault(document) if fault else document
 
     def write(self, method, key, body):
         """POST, PUT and DELETE; the caller has the lock."""
@@ -195,9 +218,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 elif "watch" in query:
                     self.watch(key[0], query)
                 else:
-                    items = [o for o in api.list(key[0]) if selected(o, query.get("fieldSelector", ""))]
-                    self.answer(200, json.dumps({"metadata": {"resourceVersion": str(api.version)},
-                                                 "items": items}).encode())
+                    self.answer(200, json.dumps(api.page(url.path, match, query)).encode())
             except Refused as refused:
                 self.refuse(refused)
 

@@ -75,12 +75,19 @@ static void test_save_load_remove(void **state)
 static void damaged(struct fixture *f, const char *command, const char *why)
 {
     _cleanup_err_ struct err e = ERR_INIT;
-    _cleanup_(store_content_done) struct store_content c = {0}, again = {0};
+    _cleanup_(store_content_done) struct store_content c = {0}, again = {0}, look = {0};
     _cleanup_free_ char *run = xasprintf("cd %s && %s", f->path, command);
 
     save(f, "a");
     save(f, "b");
     assert_int_equal(system(run), 0);
+    /* a look tells the same and leaves the file where it is */
+    assert_ok(store_look(f->path, &look, &e), &e);
+    assert_int_equal(look.records.n, 1);
+    assert_string_equal(look.records.v[0]->uid, "b");
+    assert_int_equal(look.bad.n, 1);
+    assert_true(strstr(look.bad.v[0].file, "/a.json") && !strstr(look.bad.v[0].file, ".bad"));
+    assert_non_null(strstr(look.bad.v[0].why, why));
     assert_ok(store_load(&f->store, &c, &e), &e);
     assert_int_equal(c.records.n, 1);
     assert_string_equal(c.records.v[0]->uid, "b");
@@ -149,6 +156,25 @@ static void test_newer_version_stops_the_start(void **state)
     assert_int_equal(system(run), 0);
     assert_int_equal(store_load(&f->store, &c, &e), -EPROTONOSUPPORT);
     assert_err_has(&e, "newer version");
+    err_clear(&e);
+    assert_ok(store_look(f->path, &c, &e), &e);
+    assert_int_equal(c.records.n, 0);
+    assert_int_equal(c.bad.n, 1);
+    assert_non_null(strstr(c.bad.v[0].why, "newer version"));
+    store_content_done(&c);
+}
+
+/* Nothing is made where nothing is. */
+static void test_look_at_nothing(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_err_ struct err e = ERR_INIT;
+    _cleanup_free_ char *path = xasprintf("%s/nowhere", f->path);
+    struct store_content c = {0};
+
+    assert_int_equal(store_look(path, &c, &e), -ENOENT);
+    assert_err_has(&e, "nowhere: No such file or directory");
+    assert_int_not_equal(access(path, F_OK), 0);
 }
 
 /* kill -9 while a record is rewritten, many times: what is read is always whole. */
@@ -186,6 +212,7 @@ int main(void)
         T(test_empty),
         T(test_other_claims_record),
         T(test_newer_version_stops_the_start),
+        T(test_look_at_nothing),
         T(test_killed_while_writing),
     };
 
