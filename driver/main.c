@@ -19,6 +19,7 @@ static const struct {
 } verbs[] = {
     {"node", cmd_node, "serve the kubelet and the runtime of this node, publish its VFs"},
     {"inventory", cmd_inventory, "show the SR-IOV hardware of this machine"},
+    {"provision", cmd_provision, "make VFs and set them up, before the kubelet starts"},
     {"version", cmd_version, "show the version"},
 };
 

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #define HOLD_MS       5000 /* the kubelet looks for new plugins once a second */
 #define STOP_POLL_MS  20
@@ -441,15 +440,6 @@ static int start(struct node *n, struct err *e)
     return serve(n, e);
 }
 
-/* Two locks of one file in one process would exclude each other. */
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-
-    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
-           sa.st_ino == sb.st_ino;
-}
-
 int node_run(const struct node_config *c, struct err *e)
 {
     struct node n = {.c = *c, .hands = HANDS_INIT};
@@ -459,7 +449,8 @@ int node_run(const struct node_config *c, struct err *e)
 
     if ((r = take_lock(c, plugin_dir, 0750, &plugin_lock, e)) < 0)
         return r;
-    if (!same_file(plugin_dir, c->state_dir) &&
+    /* two locks of one file in one process would exclude each other */
+    if (!file_same(plugin_dir, c->state_dir) &&
         (r = take_lock(c, c->state_dir, 0700, &state_lock, e)) < 0)
         return r;
     r = start(&n, e);

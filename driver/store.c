@@ -124,19 +124,25 @@ static int load_one(const struct store *s, const char *name, struct record **ret
     return 0;
 }
 
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+
+    return n > m && streq(name + n - m, end);
+}
+
 static int load_entry(const struct store *s, const char *name, struct store_content *c,
                       struct err *e)
 {
     _cleanup_err_ struct err why = ERR_INIT;
     struct record *rec = NULL;
-    size_t n = strlen(name);
 
-    if (n > 4 && streq(name + n - 4, ".bad")) {
+    if (ends_with(name, ".bad")) {
         *VEC_PUSH(&c->bad) =
             (struct store_bad){xasprintf("%s/%s", s->path, name), xstrdup("set aside earlier")};
         return 0;
     }
-    if (n <= 5 || !streq(name + n - 5, ".json"))
+    if (!ends_with(name, ".json"))
         return 0;
     int r = load_one(s, name, &rec, &why);
     if (r == 0) {
@@ -156,7 +162,25 @@ static int load_entry(const struct store *s, const char *name, struct store_cont
     return 0;
 }
 
-int store_load(const struct store *s, struct store_content *ret, struct err *e)
+static int peek_entry(const struct store *s, const char *name, struct store_content *c,
+                      struct err *e)
+{
+    _cleanup_err_ struct err why = ERR_INIT;
+    struct record *rec = NULL;
+
+    (void)e;
+    if (ends_with(name, ".json") && load_one(s, name, &rec, &why) == 0)
+        *VEC_PUSH(&c->records) = rec;
+    else if (why.code != -ENOENT && (ends_with(name, ".json") || ends_with(name, ".bad")))
+        *VEC_PUSH(&c->bad) = (struct store_bad){xasprintf("%s/%s", s->path, name),
+                                                xstrdup(why.code ? err_text(&why) : "set aside")};
+    return 0;
+}
+
+typedef int entry_fn(const struct store *s, const char *name, struct store_content *c,
+                     struct err *e);
+
+static int load(const struct store *s, entry_fn *entry, struct store_content *ret, struct err *e)
 {
     struct store_content c = {0};
     struct dirent **names = NULL;
@@ -167,7 +191,7 @@ int store_load(const struct store *s, struct store_content *ret, struct err *e)
         return err_errno(e, -errno, "listing %s", s->path);
     for (int i = 0; i < n; i++) {
         if (r == 0)
-            r = load_entry(s, names[i]->d_name, &c, e);
+            r = entry(s, names[i]->d_name, &c, e);
         free(names[i]);
     }
     free(names);
@@ -177,4 +201,23 @@ int store_load(const struct store *s, struct store_content *ret, struct err *e)
     }
     *ret = c;
     return 0;
+}
+
+int store_load(const struct store *s, struct store_content *ret, struct err *e)
+{
+    return load(s, load_entry, ret, e);
+}
+
+int store_peek(const char *path, struct store_content *ret, struct err *e)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const struct store s = {.dirfd = fd, .path = (char *)path};
+
+    if (fd < 0 && errno == ENOENT) {
+        *ret = (struct store_content){0};
+        return 0;
+    }
+    if (fd < 0)
+        return err_errno(e, -errno, "%s", path);
+    return load(&s, peek_entry, ret, e);
 }

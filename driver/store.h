@@ -47,3 +47,9 @@ void store_content_done(struct store_content *c);
  * the call: going on without it would lose a live claim.
  */
 int store_load(const struct store *s, struct store_content *ret, struct err *e);
+
+/*
+ * The same for who only looks, beside a driver that may be running: nothing is renamed, and what
+ * can't be made use of (a newer version's too) is listed as bad. No directory: no records.
+ */
+int store_peek(const char *path, struct store_content *ret, struct err *e);

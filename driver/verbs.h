@@ -11,3 +11,4 @@ enum {
 };
 
 int cmd_node(int argc, char **argv);
+int cmd_provision(int argc, char **argv);

@@ -149,6 +149,41 @@ static void test_newer_version_stops_the_start(void **state)
     assert_int_equal(system(run), 0);
     assert_int_equal(store_load(&f->store, &c, &e), -EPROTONOSUPPORT);
     assert_err_has(&e, "newer version");
+    assert_ok(store_peek(f->path, &c, &e), &e);
+    assert_int_equal(c.records.n, 0);
+    assert_int_equal(c.bad.n, 1);
+    assert_non_null(strstr(c.bad.v[0].why, "newer version"));
+    store_content_done(&c);
+}
+
+/* Who only looks changes nothing. */
+static void test_peek(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_err_ struct err e = ERR_INIT;
+    _cleanup_(store_content_done) struct store_content c = {0}, none = {0};
+    _cleanup_free_ char *damage = xasprintf("cd %s && truncate -s 0 b.json && touch d.json.bad "
+                                            "lock a.sandbox .x.tmp && ls -la --full-time >/tmp/%d",
+                                            f->path, getpid());
+    _cleanup_free_ char *same = xasprintf("cd %s && ls -la --full-time | cmp - /tmp/%d; r=$?; rm "
+                                          "/tmp/%d; exit $r",
+                                          f->path, getpid(), getpid());
+
+    save(f, "a");
+    save(f, "b");
+    assert_int_equal(system(damage), 0);
+    assert_ok(store_peek(f->path, &c, &e), &e);
+    assert_int_equal(system(same), 0);
+    assert_int_equal(c.records.n, 1);
+    assert_string_equal(c.records.v[0]->uid, "a");
+    assert_int_equal(c.bad.n, 2);
+    assert_non_null(strstr(c.bad.v[0].file, "/b.json"));
+    assert_string_equal(c.bad.v[0].why, "0 bytes long, without a whole header");
+    assert_string_equal(c.bad.v[1].why, "set aside");
+
+    assert_ok(store_peek("/nowhere/at/all", &none, &e), &e);
+    assert_int_equal(none.records.n + none.bad.n, 0);
+    assert_int_equal(store_peek("/proc/version", &none, &e), -ENOTDIR);
 }
 
 /* kill -9 while a record is rewritten, many times: what is read is always whole. */
@@ -186,6 +221,7 @@ int main(void)
         T(test_empty),
         T(test_other_claims_record),
         T(test_newer_version_stops_the_start),
+        T(test_peek),
         T(test_killed_while_writing),
     };
 
