@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "driver/observe.h"
+#include "driver/provisioning.h"
 #include "driver/sandboxes.h"
 #include "driver/status.h"
 #include "kube/watch.h"
@@ -255,7 +256,7 @@ static void on_registered(bool ok, const char *error, void *data)
 static bool is_idle(const struct node *n)
 {
     return dra_open_calls(n->dra) == 0 && worker_pending(n->worker) == 0 &&
-           observe_idle(n->observe);
+           observe_idle(n->observe) && provisioning_idle(n->provisioning);
 }
 
 static void stop_when_idle(struct node *n, struct timer *t, int64_t since)
@@ -365,6 +366,8 @@ static void node_done(struct node *n)
         nri_free(n->nri);
     if (n->dra)
         dra_free(n->dra);
+    if (n->provisioning)
+        provisioning_free(n->provisioning);
     if (n->observe)
         observe_free(n->observe);
     if (n->worker)
@@ -430,7 +433,8 @@ static int start(struct node *n, struct err *e)
     n->claims = claims_new(n->loop, n->worker, &n->hands, on_claim_change, n);
     n->sandboxes = sandboxes_new(n);
     n->statuses = statuses_new(n);
-    if ((r = recover(n, e)) < 0 || (r = observe_new(n, &n->observe, e)) < 0)
+    if ((r = recover(n, e)) < 0 || (r = observe_new(n, &n->observe, e)) < 0 ||
+        (r = provisioning_new(n, &n->provisioning, e)) < 0)
         return r;
     r = api_new(n->loop,
                 &(struct api_config){.kubeconfig = n->c.kubeconfig, .user_agent = "sriov-dra"},

@@ -15,6 +15,7 @@
 
 struct observe;
 struct prep;
+struct provisioning;
 struct sandboxes;
 struct statuses;
 
@@ -48,6 +49,7 @@ struct node {
     struct pods *pods;
     struct publish *publish;
     struct observe *observe;
+    struct provisioning *provisioning;
     struct sandboxes *sandboxes;
     struct statuses *statuses;
     struct dra *dra;

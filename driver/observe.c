@@ -2,6 +2,8 @@
 #include "driver/observe.h"
 
 #include "base/log.h"
+#include "driver/provision.h"
+#include "driver/provisioning.h"
 #include "driver/verify.h"
 #include "netlink/monitor.h"
 #include "sriov/survey.h"
@@ -127,12 +129,25 @@ static const struct vf_fact *fact_of(const vf_fact_vec *v, const char *address)
     return NULL;
 }
 
+/* One that is free, and ours to put right: who does that tells of it. */
+static bool is_provisioned_here(const struct look *k, const struct vf_fact *f)
+{
+    const struct provision_input in = {
+        .pools = k->pools, .node = k->node_name, .labels = k->labels};
+    const struct pf *pf;
+    const struct vf *vf = inventory_find_vf(&k->inv, f->vf_address, &pf);
+
+    return !f->in_use && vf && provision_pool(&in, pf, vf);
+}
+
 /* What changed for people: a VF that drifted, or is right again. */
-static void tell(const vf_fact_vec *before, const vf_fact_vec *now)
+static void tell(const struct look *k, const vf_fact_vec *before, const vf_fact_vec *now)
 {
     vec_foreach (f, now) {
         const struct vf_fact *old = fact_of(before, f->vf_address);
 
+        if (is_provisioned_here(k, f))
+            continue;
         if (!f->verified && (!old || old->verified))
             log_warn("VF isn't offered as verified", "vf", f->vf_address, "why",
                      f->why ? f->why : "unknown");
@@ -170,7 +185,7 @@ static void take_facts(struct observe *o, struct look *k)
         *VEC_PUSH(&kept) = vf_fact_copy(old && (changed || (holder && holder->busy)) ? old : f);
         o->again |= changed;
     }
-    tell(&o->facts, &kept);
+    tell(k, &o->facts, &kept);
     vf_fact_vec_done(&o->facts);
     o->facts = kept;
 }
@@ -252,6 +267,7 @@ static void look_done(struct job *j)
         o->again = false;
         observe_dirty(o);
     }
+    provisioning_review(o->node->provisioning);
     observe_publish(o);
     node_review_claims(o->node); /* a VF that was waited for may be home */
 }
@@ -320,6 +336,11 @@ static void on_event(const struct monitor_event *ev, void *data)
 bool observe_idle(const struct observe *o)
 {
     return !o->looking;
+}
+
+const vf_fact_vec *observe_facts(const struct observe *o)
+{
+    return &o->facts;
 }
 
 void observe_dirty(struct observe *o)

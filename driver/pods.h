@@ -51,6 +51,9 @@ bool pods_synced(const struct pods *p);
 
 const struct pod *pods_find(struct pods *p, const char *uid);
 
+/* The pod behind `after`, or the first with NULL; NULL: there is none. Until the next event. */
+const struct pod *pods_next(struct pods *p, const struct pod *after);
+
 /*
  * Whether a pod of this node that isn't finished has the record's claim: one that it was reserved
  * for, or that names it, as far as is known with this uid and these devices.

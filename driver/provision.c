@@ -337,13 +337,16 @@ static void plan_pf(const struct provision_input *in, const struct pf_wish *wish
 }
 
 /* A pool that is for this node and finds nothing here is a mistake more often than not. */
-static void find_idle_pools(const struct provision_input *in, pool_problem_vec *problems)
+static void find_idle_pools(const struct provision_input *in, bool making,
+                            pool_problem_vec *problems)
 {
     vec_foreach (p, &in->pools->pools) {
         bool here = false;
 
         if (p->by != PROVISIONED_BY_DRIVER)
             continue;
+        vec_foreach (f, &p->functions)
+            here |= making && f->vf_address[0]; /* it may be among those */
         vec_foreach (pf, &in->inv->pfs)
             here |= concerns(p, in->node, pf);
         if (!here && unknown_here(in, p))
@@ -369,6 +372,10 @@ void provision_plan(const struct provision_input *in, struct provision_plan *ret
         if (!wish.blocked)
             plan_pf(in, &wish, out);
     }
-    find_idle_pools(in, &plan.problems);
+    bool making = false;
+    vec_foreach (pf, &plan.pfs)
+        vec_foreach (s, &pf->steps)
+            making |= s->kind == PROVISION_COUNT;
+    find_idle_pools(in, making, &plan.problems);
     *ret = plan;
 }

@@ -32,8 +32,7 @@ static const char *pf_name(const struct pf *pf)
     return pf->netdev ? pf->netdev : pf->address;
 }
 
-/* "vlan 0 -> 100, mtu 9000"; "" if nothing is known. */
-static char *changes_text(const vf_difference_vec *v)
+char *provision_changes_text(const vf_difference_vec *v)
 {
     struct strbuf b = {0};
 
@@ -46,7 +45,7 @@ static char *changes_text(const vf_difference_vec *v)
 /* What a step does, in one line, for an obstacle. */
 static char *step_text(const struct provision_step *s)
 {
-    _cleanup_free_ char *changes = changes_text(&s->changes);
+    _cleanup_free_ char *changes = provision_changes_text(&s->changes);
 
     switch (s->kind) {
     case PROVISION_PF_UP:
@@ -66,7 +65,7 @@ static size_t alike(const struct provision_pf *p, size_t at, const char *text)
 
     for (; at + n < p->steps.n; n++) {
         const struct provision_step *s = &p->steps.v[at + n];
-        _cleanup_free_ char *other = changes_text(&s->changes);
+        _cleanup_free_ char *other = provision_changes_text(&s->changes);
 
         if (s->kind != PROVISION_VF || s->index != p->steps.v[at].index + n || !streq(text, other))
             break;
@@ -78,7 +77,7 @@ static size_t alike(const struct provision_pf *p, size_t at, const char *text)
 static size_t print_vfs(FILE *f, const struct provision_pf *p, size_t at, bool colour)
 {
     const struct provision_step *s = &p->steps.v[at];
-    _cleanup_free_ char *text = changes_text(&s->changes);
+    _cleanup_free_ char *text = provision_changes_text(&s->changes);
     size_t n = alike(p, at, text);
     char range[24];
 

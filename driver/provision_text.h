@@ -12,6 +12,9 @@
  */
 void provision_print(FILE *f, const struct provision_plan *p, bool colour);
 
+/* "vlan 0 -> 100, mtu 9000"; the caller frees it. */
+char *provision_changes_text(const vf_difference_vec *v);
+
 /* One PF's report, one line and those of what failed. */
 void provision_print_report(FILE *f, const struct provision_pf *pf,
                             const struct provision_report *r, bool colour);

@@ -415,6 +415,21 @@ static void what_can_not_be(void **state)
                "! pool d: none of its functions is on this machine\n");
 }
 
+/* VFs by address that are yet to be made: which these are isn't known. */
+static void by_address(void **state)
+{
+    _cleanup_(scene_done) struct scene s = {0};
+
+    (void)state;
+    add_pf(&s, 1, 0);
+    add_pool(&s, "one", "{functions: [{pciAddress: '0000:01:10.0'}], mode: Skip, " DRIVER "}");
+    expect(&s, "! pool one: none of its functions is on this machine\n");
+    add_pool(&s, "rest", "{functions: [" PF1 "], " COUNT4 "}");
+    expect(&s, "enp1s0 (0000:01:00.0), pool rest\n"
+               "- numvfs 0\n"
+               "+ numvfs 4\n");
+}
+
 /* Which pool has a VF isn't known before the labels are, so nobody gets it. */
 static void labels(void **state)
 {
@@ -526,6 +541,7 @@ int main(void)
         cmocka_unit_test(lost_by_a_reset),
         cmocka_unit_test(on_their_way),
         cmocka_unit_test(what_can_not_be),
+        cmocka_unit_test(by_address),
         cmocka_unit_test(labels),
         cmocka_unit_test(ports_with_trouble),
         cmocka_unit_test(vf_without_driver),
