@@ -158,3 +158,11 @@ int file_lock(int dirfd, const char *name, int *ret_fd, pid_t *ret_holder, struc
     *ret_fd = TAKE_FD(fd);
     return 0;
 }
+
+bool file_same(const char *a, const char *b)
+{
+    struct stat sa, sb;
+
+    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+           sa.st_ino == sb.st_ino;
+}

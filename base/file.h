@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -37,3 +38,6 @@ int dir_make(const char *path, mode_t mode, int *ret_fd, struct err *e);
  * lasts until `*ret_fd` is closed.
  */
 int file_lock(int dirfd, const char *name, int *ret_fd, pid_t *ret_holder, struct err *e);
+
+/* Whether both paths lead to one file. */
+bool file_same(const char *a, const char *b);

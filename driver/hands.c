@@ -3,6 +3,8 @@
 
 #include "base/file.h"
 #include "driver/in_pod.h"
+#include "base/log.h"
+#include "driver/provision_text.h"
 #include "kube/cdi.h"
 
 #include <errno.h>
@@ -143,6 +145,32 @@ static int check_home(struct hands *h, const struct record *rec, struct err *e)
     return 0;
 }
 
+/*
+ * What the pool promises holds, or is made to hold where the driver provisions: the VF is the
+ * claim's, and nobody uses it yet. `s` is how it is then.
+ */
+static int verify_or_set_right(struct hands *h, const struct grant *g, struct vf_state *s,
+                               struct err *e)
+{
+    vf_difference_vec changed = {0};
+
+    if (!g->may_raise_pf || verify_skip(s, g, NULL) == 0)
+        return verify_skip(s, g, e);
+
+    int r = vf_provision(&h->hw, g->pf_address, g->vf_address, g->index, &g->settings, &changed, e);
+    if (r > 0) {
+        _cleanup_free_ char *text = provision_changes_text(&changed);
+
+        log_info("VF had drifted: it is as its pool says again", "vf", g->vf_address, "pool",
+                 g->pool_document, "changed", text);
+    }
+    free(changed.v);
+    vf_state_done(s);
+    if (r >= 0)
+        r = read_state(h, g, s, e);
+    return r < 0 ? r : verify_skip(s, g, e);
+}
+
 /* Reads originals of all devices into the record, and what the contract says of them. */
 static int survey(struct hands *h, struct record *rec, bool *ret_away, struct err *e)
 {
@@ -163,16 +191,16 @@ static int survey(struct hands *h, struct record *rec, bool *ret_away, struct er
             return err_set(e, ERR_PERMANENT, -EILSEQ,
                            "VF %s: the name of its interface isn't UTF-8; rename it",
                            d->grant.vf_address);
+        /* Both refuse what can't be before anything of any device is written. */
+        if (mode_sets_up(d->grant.mode))
+            r = vf_plan_apply(&s, &d->grant.settings, d->grant.may_raise_pf, &plan, e);
+        else
+            r = verify_or_set_right(h, &d->grant, &s, e);
+        if (r < 0)
+            return r;
         vf_original_from(&s, d->grant.pf_address, &d->original);
         d->original.own_only = !mode_sets_up(d->grant.mode);
         d->has_original = true;
-        /* Both refuse what can't be before anything of any device is written. */
-        if (!mode_sets_up(d->grant.mode))
-            r = verify_skip(&s, &d->grant, e);
-        else
-            r = vf_plan_apply(&s, &d->grant.settings, d->grant.may_raise_pf, &plan, e);
-        if (r < 0)
-            return r;
     }
     return 0;
 }
@@ -313,7 +341,7 @@ static int ready_again(struct hands *h, const struct record_device *d, struct er
         return vf_apply(&h->hw, &d->original, &g->settings, g->may_raise_pf, NULL, e);
     int r = vf_restore(&h->hw, &d->original, &after, e);
 
-    return r < 0 ? r : verify_skip(&after, g, e);
+    return r < 0 ? r : verify_or_set_right(h, g, &after, e);
 }
 
 static int attach_one(struct hands *h, const struct record_device *d, int netns,

@@ -23,6 +23,7 @@ static const struct {
     {"inventory", cmd_inventory, "show the SR-IOV hardware of this machine"},
     {"claims", cmd_claims, "list live claims, and what each still needs from the node driver"},
     {"explain", cmd_explain, "tell what was asked, done and missing for a pod, claim or VF"},
+    {"provision", cmd_provision, "make VFs and set them up, before the kubelet starts"},
     {"version", cmd_version, "show the version"},
 };
 

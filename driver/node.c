@@ -8,6 +8,7 @@
 #include "driver/health.h"
 #include "driver/live.h"
 #include "driver/observe.h"
+#include "driver/provisioning.h"
 #include "driver/sandboxes.h"
 #include "driver/status.h"
 #include "kube/watch.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #define HOLD_MS       5000 /* the kubelet looks for new plugins once a second */
 #define STOP_POLL_MS  20
@@ -269,7 +269,7 @@ static void on_registered(bool ok, const char *error, void *data)
 static bool is_idle(const struct node *n)
 {
     return dra_open_calls(n->dra) == 0 && worker_pending(n->worker) == 0 &&
-           observe_idle(n->observe);
+           observe_idle(n->observe) && provisioning_idle(n->provisioning);
 }
 
 static void stop_when_idle(struct node *n, struct timer *t, int64_t since)
@@ -384,6 +384,8 @@ static void node_done(struct node *n)
         nri_free(n->nri);
     if (n->dra)
         dra_free(n->dra);
+    if (n->provisioning)
+        provisioning_free(n->provisioning);
     if (n->observe)
         observe_free(n->observe);
     if (n->worker)
@@ -453,7 +455,8 @@ static int start(struct node *n, struct err *e)
     n->claims = claims_new(n->loop, n->worker, &n->hands, on_claim_change, n);
     n->sandboxes = sandboxes_new(n);
     n->statuses = statuses_new(n);
-    if ((r = recover(n, e)) < 0 || (r = observe_new(n, &n->observe, e)) < 0)
+    if ((r = recover(n, e)) < 0 || (r = observe_new(n, &n->observe, e)) < 0 ||
+        (r = provisioning_new(n, &n->provisioning, e)) < 0)
         return r;
     r = api_new(n->loop,
                 &(struct api_config){.kubeconfig = n->c.kubeconfig, .user_agent = "sriov-dra"},
@@ -462,15 +465,6 @@ static int start(struct node *n, struct err *e)
         return r;
     event_queue_go(n->events, n->api);
     return serve(n, e);
-}
-
-/* Two locks of one file in one process would exclude each other. */
-static bool same_file(const char *a, const char *b)
-{
-    struct stat sa, sb;
-
-    return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
-           sa.st_ino == sb.st_ino;
 }
 
 int node_run(const struct node_config *c, struct err *e)
@@ -482,7 +476,8 @@ int node_run(const struct node_config *c, struct err *e)
 
     if ((r = take_lock(c, plugin_dir, 0750, &plugin_lock, e)) < 0)
         return r;
-    if (!same_file(plugin_dir, c->state_dir) &&
+    /* two locks of one file in one process would exclude each other */
+    if (!file_same(plugin_dir, c->state_dir) &&
         (r = take_lock(c, c->state_dir, 0700, &state_lock, e)) < 0)
         return r;
     r = start(&n, e);

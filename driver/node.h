@@ -17,6 +17,7 @@ struct event_queue;
 struct health;
 struct observe;
 struct prep;
+struct provisioning;
 struct sandboxes;
 struct statuses;
 
@@ -53,6 +54,7 @@ struct node {
     struct pods *pods;
     struct publish *publish;
     struct observe *observe;
+    struct provisioning *provisioning;
     struct sandboxes *sandboxes;
     struct statuses *statuses;
     struct event_queue *events;

@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "driver/events.h"
 #include "driver/metrics.h"
+#include "driver/provision.h"
+#include "driver/provisioning.h"
 #include "driver/verify.h"
 #include "netlink/monitor.h"
 #include "sriov/survey.h"
@@ -129,15 +131,29 @@ static const struct vf_fact *fact_of(const vf_fact_vec *v, const char *address)
     return NULL;
 }
 
-static bool is_news(const vf_fact_vec *before, const struct vf_fact *f)
+/* One that is free, and ours to put right. */
+static bool is_provisioned_here(const struct look *k, const struct vf_fact *f)
+{
+    const struct provision_input in = {
+        .pools = k->pools, .node = k->node_name, .labels = k->labels};
+    const struct pf *pf;
+    const struct vf *vf = inventory_find_vf(&k->inv, f->vf_address, &pf);
+
+    return !f->in_use && vf && provision_pool(&in, pf, vf);
+}
+
+/* Not verified, and that is new. One that is ours to set up, and isn't yet, is no drift. */
+static bool is_news(const struct look *k, const vf_fact_vec *before, const struct vf_fact *f)
 {
     const struct vf_fact *old = fact_of(before, f->vf_address);
 
-    return !f->verified && (!old || old->verified || f->harmed != old->harmed);
+    if (f->verified || (!old && is_provisioned_here(k, f)))
+        return false;
+    return !old || old->verified || f->harmed != old->harmed;
 }
 
 /* One event for all of a pool: before they are provisioned that may be hundreds. */
-static void tell_pool(struct node *n, const struct inventory *inv, const struct pool *pool,
+static void tell_pool(struct node *n, const struct look *k, const struct pool *pool,
                       const vf_fact_vec *before, const vf_fact_vec *now)
 {
     const struct vf_fact *first = NULL;
@@ -145,10 +161,10 @@ static void tell_pool(struct node *n, const struct inventory *inv, const struct 
 
     vec_foreach (f, now) {
         const struct pf *pf;
-        const struct vf *vf = inventory_find_vf(inv, f->vf_address, &pf);
+        const struct vf *vf = inventory_find_vf(&k->inv, f->vf_address, &pf);
 
-        if (!vf || !is_news(before, f) ||
-            pools_find(&n->pools, n->c.name, n->labels, pf, vf) != pool)
+        if (!vf || !is_news(k, before, f) ||
+            pools_find(k->pools, k->node_name, k->labels, pf, vf) != pool)
             continue;
         if (!first)
             first = f;
@@ -159,13 +175,15 @@ static void tell_pool(struct node *n, const struct inventory *inv, const struct 
 }
 
 /* What changed for people: a VF that drifted, or is right again. */
-static void tell(struct node *n, const struct inventory *inv, const vf_fact_vec *before,
+static void tell(struct node *n, const struct look *k, const vf_fact_vec *before,
                  const vf_fact_vec *now)
 {
     vec_foreach (f, now) {
         const struct vf_fact *old = fact_of(before, f->vf_address);
 
-        if (is_news(before, f)) {
+        if (is_provisioned_here(k, f))
+            continue; /* who puts it right logs it */
+        if (is_news(k, before, f)) {
             log_warn("VF isn't offered as verified", "vf", f->vf_address, "why",
                      f->why ? f->why : "unknown");
             if (f->harmed)
@@ -174,8 +192,8 @@ static void tell(struct node *n, const struct inventory *inv, const vf_fact_vec 
             log_info("VF is verified again", "vf", f->vf_address);
         }
     }
-    vec_foreach (pool, &n->pools.pools)
-        tell_pool(n, inv, pool, before, now);
+    vec_foreach (pool, &k->pools->pools)
+        tell_pool(n, k, pool, before, now);
 }
 
 static uint64_t changed_at(const struct observe *o, const char *device)
@@ -207,7 +225,7 @@ static void take_facts(struct observe *o, struct look *k)
         *VEC_PUSH(&kept) = vf_fact_copy(old && (changed || (holder && holder->busy)) ? old : f);
         o->again |= changed;
     }
-    tell(o->node, &k->inv, &o->facts, &kept);
+    tell(o->node, k, &o->facts, &kept);
     vf_fact_vec_done(&o->facts);
     o->facts = kept;
 }
@@ -289,6 +307,7 @@ static void look_done(struct job *j)
         o->again = false;
         observe_dirty(o);
     }
+    provisioning_review(o->node->provisioning);
     observe_publish(o);
     node_review_claims(o->node); /* a VF that was waited for may be home */
 }
@@ -357,6 +376,11 @@ static void on_event(const struct monitor_event *ev, void *data)
 bool observe_idle(const struct observe *o)
 {
     return !o->looking;
+}
+
+const vf_fact_vec *observe_facts(const struct observe *o)
+{
+    return &o->facts;
 }
 
 void observe_dirty(struct observe *o)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "driver/node.h"
+#include "driver/verify.h"
 
 /* Reads once, blocking, so that the node starts with a picture. */
 int observe_new(struct node *n, struct observe **ret, struct err *e);
@@ -15,6 +16,9 @@ DEFINE_CLEANUP(struct observe, observe_free)
 
 /* Whether no look is under way: then observe_free() loses nothing. */
 bool observe_idle(const struct observe *o);
+
+/* What the last look saw; until the next. */
+const vf_fact_vec *observe_facts(const struct observe *o);
 
 /* Something may have changed: look again after a short settle time. */
 void observe_dirty(struct observe *o);

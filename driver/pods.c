@@ -109,6 +109,18 @@ static bool means_record(const struct pod_claim *c, const struct record *r)
     return !c->fetched || c->problem || (c->current && record_fits(r, c->current));
 }
 
+const struct pod *pods_next(struct pods *p, const struct pod *after)
+{
+    bool take = !after;
+
+    vec_foreach (it, &p->entries) {
+        if (take)
+            return &(*it)->pod;
+        take = &(*it)->pod == after;
+    }
+    return NULL;
+}
+
 bool pods_need_claim(struct pods *p, const struct record *r)
 {
     int64_t now = clock_now(loop_clock(p->loop));

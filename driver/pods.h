@@ -54,6 +54,8 @@ const struct pod *pods_find(struct pods *p, const char *uid);
 /* The next pod of this node that names the claim and isn't finished; `after` NULL: the first. */
 const struct pod *pods_next_of_claim(struct pods *p, const char *namespace, const char *claim,
                                      const struct pod *after);
+/* The pod behind `after`, or the first with NULL; NULL: there is none. Until the next event. */
+const struct pod *pods_next(struct pods *p, const struct pod *after);
 
 /*
  * Whether a pod of this node that isn't finished has the record's claim: one that it was reserved

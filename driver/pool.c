@@ -354,30 +354,51 @@ static int parse_attributes(const json_t *spec, const struct jpath *p, struct po
     return 0;
 }
 
+/* What the pool selects must be there once `count` VFs are. */
+static int check_count(const struct pool *pool, const struct jpath *p, struct err *e)
+{
+    struct jpath list_at = {.up = p, .key = "functions"};
+
+    for (size_t n = 0; n < pool->functions.n; n++) {
+        const struct pool_function *f = &pool->functions.v[n];
+        struct jpath at = {.up = &list_at, .index = n}, indexes_at = {.up = &at, .key = "indexes"};
+
+        if (f->vf_address[0])
+            return jpath_err(&at, e,
+                             "names one VF by its address, and spec.provisioning.count makes the "
+                             "VFs of whole PFs: use parent and indexes");
+        vec_foreach (r, &f->indexes)
+            if (r->last >= pool->count)
+                return jpath_err(&indexes_at, e,
+                                 "there will be no VF %u: spec.provisioning.count is %u, so the "
+                                 "last index is %u",
+                                 r->last, pool->count, pool->count - 1);
+    }
+    return 0;
+}
+
 static int parse_provisioning(const json_t *spec, const struct jpath *p, struct pool *pool,
                               struct err *e)
 {
     static const char *const known[] = {"by", "count", NULL};
-    struct jpath at = {.up = p, .key = "provisioning"}, by_at = {.up = &at, .key = "by"},
-                 count_at = {.up = &at, .key = "count"};
+    struct jpath at = {.up = p, .key = "provisioning"}, count_at = {.up = &at, .key = "count"};
     int by = PROVISIONED_EXTERNALLY;
+    int64_t count = 0;
     json_t *o;
     int r = json_get_object(spec, p, at.key, &o, e);
 
     if (r <= 0)
         return r;
     if ((r = json_only(o, &at, known, e)) < 0 ||
-        (r = get_choice(o, &at, by_at.key, by_choices, &by, e)) < 0)
+        (r = get_choice(o, &at, "by", by_choices, &by, e)) < 0 ||
+        (r = json_get_int(o, &at, count_at.key, 1, UINT16_MAX, &count, e)) < 0)
         return r;
-    if (json_object_get(o, count_at.key))
-        return not_yet(&count_at, e);
     pool->by = (enum provisioner)by;
-    if (pool->by == PROVISIONED_BY_DRIVER && pool->mode == MODE_SKIP)
-        return jpath_err(&by_at, e,
-                         "\"Driver\" in mode Skip is not supported by this version "
-                         "yet: it sets up no VF before a claim, and only verifies what "
-                         "others provisioned (\"External\")");
-    return 0;
+    pool->count = (unsigned)count;
+    if (count && pool->by == PROVISIONED_EXTERNALLY)
+        return jpath_err(&count_at, e,
+                         "goes with by: Driver only; where by is External others make the VFs");
+    return count ? check_count(pool, p, e) : 0;
 }
 
 static int parse_spec(const json_t *spec, const struct jpath *p, struct pool *pool, struct err *e)

@@ -72,6 +72,7 @@ struct pool {
     VEC(struct pool_function) functions;
     enum mode mode;
     enum provisioner by;
+    unsigned count;              /* sriov_numvfs of each PF of its functions; 0: none is made */
     struct vf_settings settings; /* Skip: what holds; Prepare: defaults under class and claim */
     enum attach attach;
     enum taint_effect taint_effect;
@@ -104,6 +105,9 @@ void pools_done(struct pools *p);
 
 /* Whether the pool is meant for a node with these labels (an object of strings, NULL: none). */
 bool pool_matches_node(const struct pool *p, const json_t *labels);
+
+/* Whether one of the pool's functions names this PF as parent. */
+bool pool_names_pf(const struct pool *p, const struct pf *pf);
 
 /* Whether the pool's functions select this VF on the node of that name. */
 bool pool_selects(const struct pool *p, const char *node, const struct pf *pf, const struct vf *vf);

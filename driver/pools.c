@@ -104,13 +104,27 @@ bool pool_matches_node(const struct pool *p, const json_t *labels)
     return true;
 }
 
+/* For a function that has one. */
+static bool is_parent(const struct pool_function *f, const struct pf *pf)
+{
+    return f->pf_interface ? streq_null(f->pf_interface, pf->netdev)
+                           : streq(f->pf_address, pf->address);
+}
+
+bool pool_names_pf(const struct pool *p, const struct pf *pf)
+{
+    vec_foreach (f, &p->functions)
+        if (!f->vf_address[0] && is_parent(f, pf))
+            return true;
+    return false;
+}
+
 static bool function_selects(const struct pool_function *f, const char *node, const struct pf *pf,
                              const struct vf *vf)
 {
     if (f->vf_address[0])
         return streq(f->vf_address, vf->address) && (!f->node || streq(f->node, node));
-    if (f->pf_interface ? !streq_null(f->pf_interface, pf->netdev)
-                        : !streq(f->pf_address, pf->address))
+    if (!is_parent(f, pf))
         return false;
     if (f->all_indexes)
         return true;

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "driver/events.h"
 #include "driver/metrics.h"
+#include "driver/node.h"
+#include "driver/provisioning.h"
 
 #include <errno.h>
 
@@ -237,8 +239,19 @@ static void acquisition_go_on(void *data)
         left = 0;
     vec_foreach (d, &a->rec->devices) {
         struct claim *holder = claims_holder(n->claims, d->grant.device);
+        bool coming = provisioning_has_pf(n->provisioning, d->grant.pf_address);
         _cleanup_err_ struct err e = ERR_INIT;
 
+        if (coming && left > 0) {
+            timer_set(a->retry, POLL_MS);
+            return;
+        }
+        if (coming) {
+            err_set(&e, ERR_TRANSIENT, -EBUSY, "VF %s: the VFs of its PF are just being made",
+                    d->grant.vf_address);
+            acquisition_fail(a, &e);
+            return;
+        }
         if (!holder)
             continue;
         if (holder->busy && holder->rec->state == RECORD_RELEASING && left > 0) {

@@ -15,3 +15,4 @@ extern const char driver_version[]; /* main.c: "0.1.0" */
 int cmd_node(int argc, char **argv);
 int cmd_claims(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_provision(int argc, char **argv);

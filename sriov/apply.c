@@ -112,22 +112,20 @@ static int read_tidy_and_plan(const struct hw *hw, const struct vf_original *o,
     return r < 0 ? r : vf_plan_apply(before, want, may_raise_pf, plan, e);
 }
 
-int vf_apply(const struct hw *hw, const struct vf_original *o, const struct vf_settings *want,
-             bool may_raise_pf, struct vf_state *ret_after, struct err *e)
+int vf_carry_out(const struct hw *hw, const struct vf_original *o, const struct vf_settings *want,
+                 struct vf_state *before, const struct vf_plan *p, struct vf_state *ret_after,
+                 struct err *e)
 {
-    _cleanup_(vf_state_done) struct vf_state before = {0}, after = {0};
-    _cleanup_(vf_plan_done) struct vf_plan plan = {0};
+    _cleanup_(vf_state_done) struct vf_state after = {0};
     _cleanup_(strbuf_done) struct strbuf text = {0};
     _cleanup_err_ struct err why = ERR_INIT, undo = ERR_INIT;
-    struct vf_run run = {.hw = hw, .s = &before};
+    struct vf_run run = {.hw = hw, .s = before};
 
-    int r = read_tidy_and_plan(hw, o, want, may_raise_pf, &before, &plan, e);
-    if (r == 0)
-        r = vf_run_plan(&run, &plan, e);
+    int r = vf_run_plan(&run, p, e);
     if (r < 0)
         return r;
-    if (plan.steps.n == 0) { /* nothing was written, so what was read still is */
-        take_state(&before, ret_after);
+    if (p->steps.n == 0) { /* nothing was written, so what was read still is */
+        take_state(before, ret_after);
         return 0;
     }
     r = read_back(hw, o, want->set & VF_SET_MAC ? &want->mac : NULL, &after, &why);
@@ -136,13 +134,24 @@ int vf_apply(const struct hw *hw, const struct vf_original *o, const struct vf_s
     else if (r == 0 && vf_state_differs(&after, want, &text))
         r = not_done(&after, text.s, &why);
     if (r < 0) {
-        if (vf_run_undo(&run, &plan, &undo) < 0)
+        if (vf_run_undo(&run, p, &undo) < 0)
             err_prefix(&why, r, "undoing it failed too (%s), after", err_text(&undo));
         return err_move(e, &why);
     }
     after.had_mark = run.had_mark;
     take_state(&after, ret_after);
     return 0;
+}
+
+int vf_apply(const struct hw *hw, const struct vf_original *o, const struct vf_settings *want,
+             bool may_raise_pf, struct vf_state *ret_after, struct err *e)
+{
+    _cleanup_(vf_state_done) struct vf_state before = {0};
+    _cleanup_(vf_plan_done) struct vf_plan plan = {0};
+
+    int r = read_tidy_and_plan(hw, o, want, may_raise_pf, &before, &plan, e);
+
+    return r < 0 ? r : vf_carry_out(hw, o, want, &before, &plan, ret_after, e);
 }
 
 /* Likewise for the own side alone, but for its MAC, which may have been refused. */

@@ -205,8 +205,15 @@ static void read_pf_netdev(const struct sysroot *r, struct pf *pf)
         pf->carrier = value == 1;
 }
 
-static void read_pf(const struct sysroot *r, struct pf *pf)
+static bool is_pf(const struct sysroot *r, const char *address)
 {
+    return number_or(r, 0, address, "class") >> 16 == PCI_CLASS_NETWORK &&
+           sysroot_exists(r, DEVICES "/%s/sriov_totalvfs", address);
+}
+
+static void read_pf(const struct sysroot *r, const char *address, struct pf *pf)
+{
+    snprintf(pf->address, sizeof(pf->address), "%s", address);
     pf->vendor_id = (uint16_t)pf_number(r, pf, "vendor", UINT16_MAX);
     pf->device_id = (uint16_t)pf_number(r, pf, "device", UINT16_MAX);
     pf->total_vfs = (unsigned)pf_number(r, pf, "sriov_totalvfs", UINT16_MAX);
@@ -241,16 +248,23 @@ int inventory_read(const struct sysroot *r, struct inventory *ret, struct err *e
     vec_foreach (name, &names) {
         char address[PCI_ADDRESS_SIZE];
 
-        if (!pci_address_parse(*name, address) ||
-            number_or(r, 0, address, "class") >> 16 != PCI_CLASS_NETWORK ||
-            !sysroot_exists(r, DEVICES "/%s/sriov_totalvfs", address))
-            continue;
-        struct pf *pf = VEC_PUSH(&inv.pfs);
-        memcpy(pf->address, address, sizeof(address));
-        read_pf(r, pf);
+        if (pci_address_parse(*name, address) && is_pf(r, address))
+            read_pf(r, address, VEC_PUSH(&inv.pfs));
     }
     if (inv.pfs.n)
         qsort(inv.pfs.v, inv.pfs.n, sizeof(*inv.pfs.v), by_address);
+    *ret = inv;
+    return 0;
+}
+
+int inventory_read_pf(const struct sysroot *r, const char *address, struct inventory *ret,
+                      struct err *e)
+{
+    struct inventory inv = {0};
+
+    if (!is_pf(r, address))
+        return err_set(e, ERR_PERMANENT, -ENODEV, "there is no PF at %s (any more)", address);
+    read_pf(r, address, VEC_PUSH(&inv.pfs));
     *ret = inv;
     return 0;
 }

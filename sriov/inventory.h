@@ -53,6 +53,10 @@ struct inventory {
 /* Blocks (sysfs). Fails only if the PCI bus itself can't be listed. */
 int inventory_read(const struct sysroot *r, struct inventory *ret, struct err *e);
 
+/* The same of one PF only; -ENODEV if there is none at this address. */
+int inventory_read_pf(const struct sysroot *r, const char *address, struct inventory *ret,
+                      struct err *e);
+
 /*
  * Fills vendor and device names that are missing; does nothing where libpci or its list is. Blocks:
  * reading the list takes some 10 ms and 1 MiB, which is freed again.

@@ -186,8 +186,8 @@ int vf_state_read(const struct hw *hw, const char *pf_address, const char *vf_ad
     return 0;
 }
 
-static void differ(struct strbuf *out, unsigned *n, const char *fmt, ...) _printf_(3, 4);
-static void differ(struct strbuf *out, unsigned *n, const char *fmt, ...)
+static void add(struct strbuf *out, unsigned *n, const char *fmt, ...) _printf_(3, 4);
+static void add(struct strbuf *out, unsigned *n, const char *fmt, ...)
 {
     va_list ap;
 
@@ -203,55 +203,106 @@ static const char *on_off(bool on)
     return on ? "on" : "off";
 }
 
-static void flag_differs(struct strbuf *out, unsigned *n, const char *what, bool reported, bool is,
-                         bool want)
+static void differ(vf_difference_vec *out, const char *what, const char *is, const char *want)
 {
-    if (!reported)
-        differ(out, n, "%s: not reported by the driver, want %s", what, on_off(want));
-    else if (is != want)
-        differ(out, n, "%s: %s, want %s", what, on_off(is), on_off(want));
+    struct vf_difference *d = VEC_PUSH(out);
+
+    d->what = what;
+    snprintf(d->is, sizeof(d->is), "%s", is);
+    snprintf(d->want, sizeof(d->want), "%s", want);
 }
 
-static void mac_differs(const struct vf_state *s, const struct mac *want, struct strbuf *out,
-                        unsigned *n)
+/* `is` NULL: of a VF that isn't made yet. */
+static void number_differs(vf_difference_vec *out, const char *what, const uint32_t *is,
+                           const char *unit, uint32_t want)
 {
-    char is[MAC_TEXT_SIZE], asked[MAC_TEXT_SIZE];
+    char is_text[24] = "", want_text[16];
+
+    if (is && *is == want)
+        return;
+    if (is)
+        snprintf(is_text, sizeof(is_text), "%u%s", *is, unit);
+    snprintf(want_text, sizeof(want_text), "%u", want);
+    differ(out, what, is_text, want_text);
+}
+
+static void flag_differs(vf_difference_vec *out, const char *what, const struct vf_state *s,
+                         unsigned field, bool is, bool want)
+{
+    bool reported = s && s->admin.has & field;
+
+    if (!reported)
+        differ(out, what, s ? "not reported by the driver" : "", on_off(want));
+    else if (is != want)
+        differ(out, what, on_off(is), on_off(want));
+}
+
+static void mac_differs(vf_difference_vec *out, const struct vf_state *s, const struct mac *want)
+{
+    char is[MAC_TEXT_SIZE], asked[MAC_TEXT_SIZE], text[48];
 
     mac_text(want, asked);
-    if (!mac_equal(&s->admin.mac, want))
-        differ(out, n, "mac: %s in the PF's list, want %s", mac_text(&s->admin.mac, is), asked);
-    if (s->home && !mac_equal(&s->mac, want))
-        differ(out, n, "mac: %s on the VF, want %s", mac_text(&s->mac, is), asked);
+    if (!s) {
+        differ(out, "mac", "", asked);
+        return;
+    }
+    if (!mac_equal(&s->admin.mac, want)) {
+        snprintf(text, sizeof(text), "%s in the PF's list", mac_text(&s->admin.mac, is));
+        differ(out, "mac", text, asked);
+    }
+    if (s->home && !mac_equal(&s->mac, want)) {
+        snprintf(text, sizeof(text), "%s on the VF", mac_text(&s->mac, is));
+        differ(out, "mac", text, asked);
+    }
+}
+
+static void vlan_differs(vf_difference_vec *out, const struct vf_info *a, uint32_t id, uint32_t qos)
+{
+    const uint32_t is_id = a ? a->vlan_id : 0, is_qos = a ? a->vlan_qos : 0;
+    char text[24];
+
+    if (a && is_id == id && id && a->vlan_proto == ETH_P_8021AD) {
+        snprintf(text, sizeof(text), "%u is 802.1ad", is_id);
+        differ(out, "vlan", text, "802.1Q");
+    } else {
+        number_differs(out, "vlan", a ? &is_id : NULL, "", id);
+    }
+    if (is_qos != qos)
+        number_differs(out, "vlan QoS", a ? &is_qos : NULL, "", qos);
+}
+
+void vf_state_differences(const struct vf_state *s, const struct vf_settings *want,
+                          vf_difference_vec *out)
+{
+    const struct vf_info *a = s ? &s->admin : NULL;
+
+    if (want->set & VF_SET_MAC)
+        mac_differs(out, s, &want->mac);
+    if (want->set & VF_SET_VLAN)
+        vlan_differs(out, a, want->vlan_id, want->vlan_qos);
+    if (want->set & VF_SET_SPOOFCHK)
+        flag_differs(out, "spoof checking", s, VF_FIELD_SPOOFCHK, a && a->spoofchk, want->spoofchk);
+    if (want->set & VF_SET_TRUST)
+        flag_differs(out, "trust", s, VF_FIELD_TRUST, a && a->trust, want->trust);
+    if ((want->set & VF_SET_MTU) && (!s || s->home))
+        number_differs(out, "mtu", s ? &s->mtu : NULL, "", want->mtu);
+    if (want->set & VF_SET_RATE)
+        number_differs(out, "max tx rate", a ? &a->max_tx_mbps : NULL, " Mb/s", want->max_tx_mbps);
+    if ((want->set & VF_SET_LINK_STATE) && (!a || a->link_state != want->link_state))
+        differ(out, "link state", a ? vf_link_state_text(a->link_state) : "",
+               vf_link_state_text(want->link_state));
 }
 
 unsigned vf_state_differs(const struct vf_state *s, const struct vf_settings *want,
                           struct strbuf *out)
 {
-    const struct vf_info *a = &s->admin;
+    vf_difference_vec found = {0};
     unsigned n = 0;
 
-    if (want->set & VF_SET_MAC)
-        mac_differs(s, &want->mac, out, &n);
-    if (want->set & VF_SET_VLAN) {
-        if (a->vlan_id != want->vlan_id)
-            differ(out, &n, "vlan: %u, want %u", a->vlan_id, want->vlan_id);
-        else if (a->vlan_id && a->vlan_proto == ETH_P_8021AD)
-            differ(out, &n, "vlan: %u is 802.1ad, want 802.1Q", a->vlan_id);
-        if (a->vlan_qos != want->vlan_qos)
-            differ(out, &n, "vlan QoS: %u, want %u", a->vlan_qos, want->vlan_qos);
-    }
-    if (want->set & VF_SET_SPOOFCHK)
-        flag_differs(out, &n, "spoof checking", a->has & VF_FIELD_SPOOFCHK, a->spoofchk,
-                     want->spoofchk);
-    if (want->set & VF_SET_TRUST)
-        flag_differs(out, &n, "trust", a->has & VF_FIELD_TRUST, a->trust, want->trust);
-    if ((want->set & VF_SET_MTU) && s->home && s->mtu != want->mtu)
-        differ(out, &n, "mtu: %u, want %u", s->mtu, want->mtu);
-    if ((want->set & VF_SET_RATE) && a->max_tx_mbps != want->max_tx_mbps)
-        differ(out, &n, "max tx rate: %u Mb/s, want %u", a->max_tx_mbps, want->max_tx_mbps);
-    if ((want->set & VF_SET_LINK_STATE) && a->link_state != want->link_state)
-        differ(out, &n, "link state: %s, want %s", vf_link_state_text(a->link_state),
-               vf_link_state_text(want->link_state));
+    vf_state_differences(s, want, &found);
+    vec_foreach (d, &found)
+        add(out, &n, "%s: %s, want %s", d->what, d->is, d->want);
+    free(found.v);
     return n;
 }
 
@@ -261,17 +312,17 @@ unsigned vf_state_unclean(const struct vf_state *s, struct strbuf *out)
     unsigned n = 0;
 
     if (!s->home) {
-        differ(out, &n, "not in the host's network namespace");
+        add(out, &n, "not in the host's network namespace");
         return n;
     }
     if (!mac_is_zero(&s->admin.mac) && !mac_equal(&s->admin.mac, &s->mac))
-        differ(out, &n, "mac: %s on the VF, %s in the PF's list", mac_text(&s->mac, own),
-               mac_text(&s->admin.mac, entry));
+        add(out, &n, "mac: %s on the VF, %s in the PF's list", mac_text(&s->mac, own),
+            mac_text(&s->admin.mac, entry));
     vec_foreach (a, &s->addrs)
-        differ(out, &n, "has the address %s", ipnet_text(a, text));
+        add(out, &n, "has the address %s", ipnet_text(a, text));
     if (s->promiscuity)
-        differ(out, &n, "promiscuous");
+        add(out, &n, "promiscuous");
     if (s->allmulti)
-        differ(out, &n, "takes all multicast");
+        add(out, &n, "takes all multicast");
     return n;
 }

@@ -78,6 +78,22 @@ struct hw { /* the two seams to the hardware */
 int vf_state_read(const struct hw *hw, const char *pf_address, const char *vf_address,
                   unsigned index, struct vf_state *ret, struct err *e);
 
+/* One setting that isn't as wanted, for people: "vlan", "0", "100". */
+struct vf_difference {
+    const char *what;
+    char is[48]; /* "": the VF isn't made yet */
+    char want[32];
+};
+typedef VEC(struct vf_difference) vf_difference_vec;
+
+/*
+ * What keeps the state from being the wanted one; `s` NULL: of a VF that isn't made yet, all that
+ * is wanted. For a MAC both sides are compared: a VF whose own MAC isn't the PF's passes no packet
+ * although every setting reads well. The caller frees out->v.
+ */
+void vf_state_differences(const struct vf_state *s, const struct vf_settings *want,
+                          vf_difference_vec *out);
+
 /*
  * The two halves of a state, from what netlink said: for whoever read many at once (survey.h).
  * -ENODEV or -EAGAIN (a list that was cut) if the PF's list has no such VF. `l` is a link of its own
@@ -89,8 +105,7 @@ void vf_state_set_own(struct vf_state *s, const struct link *l);
 
 /*
  * Appends to `out` what keeps the state from being the wanted one, as "vlan: 0, want 100; ..." and
- * returns how many settings differ. For a MAC both sides are compared: a VF whose own MAC isn't the
- * PF's passes no packet although every setting reads well.
+ * returns how many differences there are.
  */
 unsigned vf_state_differs(const struct vf_state *s, const struct vf_settings *want,
                           struct strbuf *out);

@@ -17,6 +17,15 @@ int vf_run_plan(struct vf_run *run, const struct vf_plan *p, struct err *e);
 int vf_run_undo(struct vf_run *run, const struct vf_plan *p, struct err *e);
 
 /*
+ * Runs a plan that was made from `before`, reads back, and compares: -EIO with the differences if
+ * the kernel accepted but didn't do, and then it is undone. `o` says which VF. With nothing in the
+ * plan `before` is what is read. It is moved to *ret_after (which may be NULL). Blocks.
+ */
+int vf_carry_out(const struct hw *hw, const struct vf_original *o, const struct vf_settings *want,
+                 struct vf_state *before, const struct vf_plan *p, struct vf_state *ret_after,
+                 struct err *e);
+
+/*
  * Renames an interface. An alternative name of its own that equals the new name is removed: the
  * kernel and udev leave the old name as one, and the rename is then refused with EEXIST.
  */

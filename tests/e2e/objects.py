@@ -128,6 +128,21 @@ def wait_state(vf, wanted, timeout=30):
     wait_for(same, timeout, lambda: f"VF {vf.address} is {wanted}; it is {last}")
 
 
+def seen(lab, name):
+    """(verified, effects of its taints) of a device as published; None: it isn't."""
+    d = next((d for s in lab.slices() for d in s["spec"]["devices"] if d["name"] == name), None)
+    return d and (d["attributes"]["verified"]["bool"], [t["effect"] for t in d.get("taints", [])])
+
+
+def wait_seen(lab, name, wanted, timeout=20):
+    wait_for(lambda: seen(lab, name) == wanted, timeout, lambda: f"{name} is {wanted}; it is {seen(lab, name)}")
+
+
+def look(node):
+    """A foreign tool's `ip link set PF vf N` sends no message; a uevent makes the driver look now."""
+    node.run(f"udevadm trigger --action=change /sys/class/net/{PREPARE_PF}")
+
+
 def link_in_pod(lab, pod, name, container="main"):
     """What the pod sees: {'mac', 'mtu', 'up', 'ips'}; None if there is no such interface."""
     text = lab.exec(pod, "ip", "addr", "show", "dev", name, container=container, check=False)

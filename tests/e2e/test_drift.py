@@ -3,29 +3,10 @@
 import pytest
 
 from lab import wait_for
-from objects import (PREPARE_PF, SKIP_PF, Vf, claim, classes, in_netns, link_in_pod, pools, provision, vf_of_claim,
-                     wait_ping, wait_state)
+from objects import (PREPARE_PF, SKIP_PF, Vf, claim, classes, in_netns, link_in_pod, look, pools, provision, seen,
+                     vf_of_claim, wait_ping, wait_seen, wait_state)
 
 MAC = "52:54:00:ab:cd:0d"
-
-
-def device(lab, name):
-    return next((d for s in lab.slices() for d in s["spec"]["devices"] if d["name"] == name), None)
-
-
-def seen(lab, name):
-    """(verified, effects of its taints) as published."""
-    d = device(lab, name)
-    return d and (d["attributes"]["verified"]["bool"], [t["effect"] for t in d.get("taints", [])])
-
-
-def look(node):
-    """A foreign tool's `ip link set PF vf N` sends no message; a uevent makes the driver look now."""
-    node.run(f"udevadm trigger --action=change /sys/class/net/{PREPARE_PF}")
-
-
-def wait_seen(lab, name, wanted, timeout=20):
-    wait_for(lambda: seen(lab, name) == wanted, timeout, lambda: f"{name} is {wanted}; it is {seen(lab, name)}")
 
 
 def test_vlan_changed_under_a_live_claim(lab, started):

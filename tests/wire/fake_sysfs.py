@@ -3,6 +3,8 @@
 import contextlib
 import os
 import pathlib
+import shutil
+import threading
 
 PF_IDS, VF_IDS = ("0x8086", "0x10c9"), ("0x8086", "0x10ca")
 
@@ -43,13 +45,54 @@ class Sysfs:
 
     def add_pf(self, bus, netdev, vfs=4, total=7):
         """A port at BUS:00.0, and its VFs at BUS:10.0, 10.2, ... as those of an 82576 are."""
-        above = f"sys/devices/pci0000:00/0000:00:{bus}.0"
-        address = f"0000:{bus}:00.0"
-        self._function(f"{above}/{address}", address, PF_IDS, "igb", netdev)
+        folder, address = self._pf(bus)
+        self._function(folder, address, PF_IDS, "igb", netdev)
         for name, number in {"sriov_totalvfs": total, "sriov_numvfs": vfs, "sriov_drivers_autoprobe": 1}.items():
-            (self.root / above / address / name).write_text(f"{number}\n")
+            (self.root / folder / name).write_text(f"{number}\n")
+        self._add_vfs(bus, netdev, vfs)
+
+    @staticmethod
+    def _pf(bus):
+        """Folder and address."""
+        return f"sys/devices/pci0000:00/0000:00:{bus}.0/0000:{bus}:00.0", f"0000:{bus}:00.0"
+
+    def _add_vfs(self, bus, netdev, vfs):
+        pf, _ = self._pf(bus)
         for index in range(vfs):
             vf = f"0000:{bus}:10.{2 * index}"
-            self._function(f"{above}/{vf}", vf, VF_IDS, "igbvf", f"{netdev}v{index}")
-            self._link(f"{above}/{address}/virtfn{index}", f"{above}/{vf}")
-            self._link(f"{above}/{vf}/physfn", f"{above}/{address}")
+            folder = f"{os.path.dirname(pf)}/{vf}"
+            self._function(folder, vf, VF_IDS, "igbvf", f"{netdev}v{index}")
+            self._link(f"{pf}/virtfn{index}", folder)
+            self._link(f"{folder}/physfn", pf)
+
+    def _remove_vfs(self, bus):
+        pf, _ = self._pf(bus)
+        for link in list((self.root / pf).glob("virtfn*")):
+            folder = link.resolve()
+            for netdev in (folder / "net").glob("*"):
+                (self.root / "sys/class/net" / netdev.name).unlink()
+            (self.root / "sys/bus/pci/devices" / folder.name).unlink()
+            shutil.rmtree(folder)
+            link.unlink()
+
+    @contextlib.contextmanager
+    def kernel(self, bus, netdev):
+        """Makes VFs while it lasts, as whoever writes to sriov_numvfs of the port at BUS:00.0 wants."""
+        numvfs = self.root / self._pf(bus)[0] / "sriov_numvfs"
+        now, end = numvfs.read_text(), threading.Event()
+
+        def work():
+            before = now
+            while not end.wait(0.01):
+                wanted = numvfs.read_text()
+                if wanted and wanted != before:  # empty: being written
+                    before = wanted
+                    self._remove_vfs(bus)
+                    self._add_vfs(bus, netdev, int(wanted))
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()

@@ -194,9 +194,16 @@ static const struct {
     {"spec.mode", "skip", "spec.mode: must be Prepare or DeferCleanup or Skip, not \"skip\""},
     {"spec.provisioning", NULL, NULL},
     {"spec.provisioning", "{}", NULL},
-    {"spec.provisioning.by", "Driver", "spec.provisioning.by: \"Driver\" in mode Skip is not sup"},
+    {"spec.provisioning.by", "Driver", NULL},
     {"spec.provisioning.by", "driver", "spec.provisioning.by: must be External or Driver"},
-    {"spec.provisioning.count", "4", "spec.provisioning.count: not supported by this version yet"},
+    {"spec.provisioning.count", "4", "spec.provisioning.count: goes with by: Driver only"},
+    {"spec.provisioning", "{count: 4}", "spec.provisioning.count: goes with by: Driver only"},
+    {"spec.provisioning", "{by: Driver, count: 4}",
+     "spec.functions[0].indexes: there will be no V"},
+    {"spec.provisioning", "{by: Driver, count: 8}", "spec.functions[2]: names one VF by its addre"},
+    {"spec.provisioning", "{by: Driver, count: 0}", "spec.provisioning.count: must be a whole num"},
+    {"spec.provisioning", "{by: Driver, count: 65536}", "must be a whole number from 1 to 65535"},
+    {"spec.provisioning", "{by: Driver, count: '4'}", "spec.provisioning.count: must be a whole"},
     {"spec.settings", NULL, NULL},
     {"spec.settings", "{}", NULL},
     {"spec.settings.macAddress", "'52:54:00:ab:cd:ef'", "spec.settings.macAddress: a pool has man"},
@@ -296,17 +303,23 @@ static void test_too_many_functions(void **state)
     assert_err_has(&e, "spec.functions: has 257 entries, 256 at most");
 }
 
-/* The driver may bring a PF up only in Prepare: this version sets nothing beforehand. */
 static void test_by_driver(void **state)
 {
     json_auto_t *o = doc(least);
-    _cleanup_(pool_done) struct pool p = {0};
+    _cleanup_(pool_done) struct pool p = {0}, q = {0};
     _cleanup_err_ struct err e = ERR_INIT;
 
     (void)state;
     doc_set(o, "spec.provisioning", "{by: Driver}");
     assert_ok(pool_parse(o, &p, &e), &e);
     assert_int_equal(p.by, PROVISIONED_BY_DRIVER);
+    assert_int_equal(p.count, 0);
+    doc_set(o, "spec.mode", "Skip");
+    doc_set(o, "spec.functions", "[{parent: {interface: enp1s0}, indexes: '0-2,3'}]");
+    doc_set(o, "spec.provisioning", "{by: Driver, count: 4}");
+    assert_ok(pool_parse(o, &q, &e), &e);
+    assert_int_equal(q.by, PROVISIONED_BY_DRIVER);
+    assert_int_equal(q.count, 4);
 }
 
 static struct pool pool_of(const char *spec)
@@ -358,6 +371,8 @@ static void test_selects(void **state)
     }
     _cleanup_(pool_done) struct pool p = pool_of("{functions: [{parent: {interface: enp1s0}}]}");
     assert_false(pool_selects(&p, "n", &without_netdev, &vf));
+    assert_true(pool_names_pf(&p, &pf));
+    assert_false(pool_names_pf(&p, &without_netdev));
 }
 
 static void test_matches_node(void **state)

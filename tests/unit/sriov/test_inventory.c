@@ -154,6 +154,27 @@ static void many(void **state)
     assert_string_equal(pf->vfs.v[2].address, "0000:86:01.3");
 }
 
+static void one_port(void **state)
+{
+    _cleanup_(fake_sysfs_removep) char *root = fake_sysfs_load("igb-7vf.txt");
+    _cleanup_(inventory_done) struct inventory all = read_tree(root), one = {0}, none = {0};
+    _cleanup_(sysroot_done) struct sysroot r = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    (void)state;
+    assert_ok(sysroot_open(root, &r, &e), &e);
+    assert_ok(inventory_read_pf(&r, "0000:01:00.0", &one, &e), &e);
+    assert_int_equal(one.pfs.n, 1);
+    json_auto_t *want = inventory_json(&all), *is = inventory_json(&one);
+    assert_true(json_equal(json_array_get(json_object_get(want, "pfs"), 0),
+                           json_array_get(json_object_get(is, "pfs"), 0)));
+    /* A VF, another card, nothing at all. */
+    assert_int_equal(inventory_read_pf(&r, "0000:01:10.0", &none, &e), -ENODEV);
+    assert_int_equal(inventory_read_pf(&r, "0000:00:03.0", &none, &e), -ENODEV);
+    assert_int_equal(inventory_read_pf(&r, "0000:09:00.0", &none, &e), -ENODEV);
+    assert_err_has(&e, "there is no PF at 0000:09:00.0");
+}
+
 static void nothing_there(void **state)
 {
     (void)state;
@@ -336,10 +357,15 @@ static void exit_codes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(igb),        cmocka_unit_test(zoo),
-        cmocka_unit_test(many),       cmocka_unit_test(nothing_there),
-        cmocka_unit_test(addresses),  cmocka_unit_test(names_are_filled_and_copied),
-        cmocka_unit_test(table),      cmocka_unit_test(json),
+        cmocka_unit_test(igb),
+        cmocka_unit_test(zoo),
+        cmocka_unit_test(many),
+        cmocka_unit_test(nothing_there),
+        cmocka_unit_test(one_port),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(names_are_filled_and_copied),
+        cmocka_unit_test(table),
+        cmocka_unit_test(json),
         cmocka_unit_test(exit_codes),
     };
 
