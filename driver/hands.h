@@ -12,6 +12,8 @@
 #include "driver/store.h"
 #include "sriov/attach.h"
 
+#define BOOT_ID_SIZE 40
+
 struct hands {
     struct hw hw;
     struct sysroot root;
@@ -19,7 +21,7 @@ struct hands {
     struct store store;
     int cdi_dirfd;
     char *cdi_kind; /* "<driver>/vf" */
-    char boot_id[40];
+    char boot_id[BOOT_ID_SIZE];
 };
 
 #define HANDS_INIT                                                                                 \
@@ -33,6 +35,12 @@ struct hands_config {
 
 int hands_open(const struct hands_config *c, struct hands *ret, struct err *e);
 void hands_done(struct hands *h);
+
+/* Which boot this is; what was set in another one isn't in force. */
+int boot_id_read(char ret[static BOOT_ID_SIZE], struct err *e);
+
+/* Mode Skip: nothing is set, but what the pool promises must hold. -ESTALE with what differs. */
+int vf_verify_promise(const struct vf_state *s, const struct grant *g, struct err *e);
 
 /*
  * Makes a claim's VFs ready: all of `rec`, or nothing. On success the record is PREPARED, with
