@@ -118,6 +118,9 @@ int claim_attach(struct hands *h, const struct record *rec, const char *sandbox_
     attachment_vec done = {0};
     int r = netns_open(netns_path, &netns, e);
 
+    /* What is noted is whole: no more, once it is worked on. */
+    if (r == 0)
+        r = store_drop_sandbox(&h->store, rec->uid, e);
     if (r < 0)
         return r;
     vec_foreach (d, &rec->devices) {
@@ -135,8 +138,7 @@ int claim_attach(struct hands *h, const struct record *rec, const char *sandbox_
         }
         a->attached = true;
     }
-    r = store_note_sandbox(&h->store, rec->uid, sandbox_id, e);
-    if (r < 0) {
+    if (sandbox_id && (r = store_note_sandbox(&h->store, rec->uid, sandbox_id, e)) < 0) {
         take_back(h, rec, netns, &done);
         attachment_vec_done(&done);
         return r;

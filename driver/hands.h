@@ -74,7 +74,8 @@ void attachment_vec_done(attachment_vec *v);
  * Moves the claim's VFs into the namespace at `netns_path`; all, or what this attempt
  * moved comes home again and what was there before stays. A VF that came home from
  * an earlier sandbox of the pod gets its settings again where they aren't in force any more.
- * Repeating it completes what is missing. At the end it is noted that `sandbox_id` has all of it.
+ * Repeating it completes what is missing. At the end it is noted that `sandbox_id` has all of it
+ * (NULL: not known, and so not noted). The caller holds the store's lock, as for what moves home.
  */
 int claim_attach(struct hands *h, const struct record *rec, const char *sandbox_id,
                  const char *netns_path, attachment_vec *ret, struct err *e);

@@ -125,7 +125,6 @@ static int recover(struct node *n, struct err *e)
         }
         struct claim *c = claims_add(n->claims, rec);
         c->pods_seen = true; /* or will be by the first list, which is younger than the record */
-        c->complete_in = store_sandbox(&n->hands.store, rec->uid);
         c->choice_told = true; /* when it was acquired */
         if (rec->state != RECORD_PREPARED) {
             rec->state = RECORD_RELEASING;
