@@ -25,6 +25,22 @@ int boot_id_read(char ret[static BOOT_ID_SIZE], struct err *e)
     return 0;
 }
 
+int hands_open_beside(const char *sysroot, const char *state_dir, struct hands *ret, struct err *e)
+{
+    struct hands h = HANDS_INIT;
+    int r;
+
+    if ((r = boot_id_read(h.boot_id, e)) < 0 || (r = sysroot_open(sysroot, &h.root, e)) < 0 ||
+        (r = nl_open(NETLINK_ROUTE, &h.nl, e)) < 0 ||
+        (r = store_open_existing(state_dir, &h.store, e)) < 0) {
+        hands_done(&h);
+        return r;
+    }
+    *ret = h;
+    ret->hw = (struct hw){.root = &ret->root, .nl = ret->nl};
+    return 0;
+}
+
 void hands_done(struct hands *h)
 {
     if (h->nl)
@@ -35,7 +51,16 @@ void hands_done(struct hands *h)
         store_done(&h->store);
     cleanup_closep(&h->cdi_dirfd);
     free(h->cdi_kind);
+    free(h->hook);
     memset(h, 0, sizeof(*h));
+}
+
+bool record_wants_attach(const struct record *r)
+{
+    vec_foreach (d, &r->devices)
+        if (d->grant.attach == ATTACH_NRI)
+            return true;
+    return false;
 }
 
 int vf_verify_promise(const struct vf_state *s, const struct grant *g, struct err *e)

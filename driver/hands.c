@@ -2,6 +2,7 @@
 #include "driver/hands.h"
 
 #include "base/file.h"
+#include "driver/hook.h"
 #include "driver/in_pod.h"
 #include "kube/cdi.h"
 
@@ -21,6 +22,7 @@ int hands_open(const struct hands_config *c, struct hands *ret, struct err *e)
         return r;
     }
     h.cdi_kind = xasprintf("%s/vf", c->driver);
+    h.hook = xstrdup(c->hook);
     *ret = h;
     ret->hw = (struct hw){.root = &ret->root, .nl = ret->nl};
     return 0;
@@ -42,6 +44,8 @@ static void add_env(const char *name, const char *value, void *data)
 
 static int write_cdi(struct hands *h, const struct record *rec, struct err *e)
 {
+    const char *const args[] = {HOOK_NAME, "--state-dir", h->store.path, "--claim", rec->uid, NULL};
+    const struct cdi_hook hook = {.path = h->hook, .args = args, .timeout_s = HOOK_TIMEOUT_S};
     VEC(struct cdi_device) devices = {0};
 
     vec_foreach (d, &rec->devices) {
@@ -50,7 +54,8 @@ static int write_cdi(struct hands *h, const struct record *rec, struct err *e)
         c->name = xasprintf("%s-%s", rec->uid, d->grant.device);
         in_pod_env(d, add_env, c);
     }
-    json_auto_t *doc = cdi_document(h->cdi_kind, devices.v, devices.n);
+    json_auto_t *doc = cdi_document(h->cdi_kind, h->hook && record_wants_attach(rec) ? &hook : NULL,
+                                    devices.v, devices.n);
     int r = cdi_write(h->cdi_dirfd, h->cdi_kind, rec->uid, doc, e);
 
     vec_foreach (c, &devices)

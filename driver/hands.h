@@ -21,6 +21,7 @@ struct hands {
     struct store store;
     int cdi_dirfd;
     char *cdi_kind; /* "<driver>/vf" */
+    char *hook;     /* its path on the host; NULL: claims go without */
     char boot_id[BOOT_ID_SIZE];
 };
 
@@ -31,10 +32,19 @@ struct hands {
 
 struct hands_config {
     const char *sysroot, *state_dir, *cdi_dir, *driver;
+    const char *hook; /* where it is installed; NULL: nowhere */
 };
 
 int hands_open(const struct hands_config *c, struct hands *ret, struct err *e);
+/*
+ * Only what claim_attach() and claim_check() need, beside a driver that may be at work: makes and
+ * clears up nothing.
+ */
+int hands_open_beside(const char *sysroot, const char *state_dir, struct hands *ret, struct err *e);
 void hands_done(struct hands *h);
+
+/* Whether there is a VF in it that we move into pods. */
+bool record_wants_attach(const struct record *r);
 
 /* Which boot this is; what was set in another one isn't in force. */
 int boot_id_read(char ret[static BOOT_ID_SIZE], struct err *e);
