@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
+#include "base/clock.h"
 #include "base/str.h"
 
 #include <dirent.h>
@@ -10,26 +11,26 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-int file_read(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len, struct err *e)
+#define LOCK_POLL_US 2000
+
+int fd_read(int fd, size_t max, char **ret, size_t *ret_len, struct err *e)
 {
-    _cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
     struct strbuf b = {0};
     char part[4096];
     ssize_t n;
 
-    if (fd < 0)
-        return err_errno(e, -errno, "%s", path);
     while ((n = read(fd, part, sizeof(part))) != 0) {
-        if (n < 0) {
-            if (errno == EINTR)
-                continue;
-            int r = err_errno(e, -errno, "reading %s", path);
+        int r = 0;
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            r = err_set(e, err_kind_of_errno(-errno), -errno, "%s", strerror(errno));
+        else if (b.len + (size_t)n > max)
+            r = err_set(e, ERR_PERMANENT, -EFBIG, "longer than %zu bytes", max);
+        if (r < 0) {
             strbuf_done(&b);
             return r;
-        }
-        if (b.len + (size_t)n > max) {
-            strbuf_done(&b);
-            return err_set(e, ERR_PERMANENT, -EFBIG, "%s: longer than %zu bytes", path, max);
         }
         strbuf_add(&b, part, (size_t)n);
     }
@@ -37,6 +38,16 @@ int file_read(int dirfd, const char *path, size_t max, char **ret, size_t *ret_l
         *ret_len = b.len;
     *ret = strbuf_take(&b);
     return 0;
+}
+
+int file_read(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len, struct err *e)
+{
+    _cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return err_errno(e, -errno, "%s", path);
+    int r = fd_read(fd, max, ret, ret_len, e);
+    return r < 0 ? err_prefix(e, r, "%s", path) : 0;
 }
 
 static int write_all(int fd, const char *data, size_t len)
@@ -165,4 +176,23 @@ bool file_same(const char *a, const char *b)
 
     return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
            sa.st_ino == sb.st_ino;
+}
+
+int file_lock_wait(int dirfd, const char *name, int64_t wait_ms, int *ret_fd, struct err *e)
+{
+    _cleanup_close_ int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int64_t end = clock_now(clock_system()) + wait_ms;
+
+    if (fd < 0)
+        return err_errno(e, -errno, "opening lock file %s", name);
+    /* flock(2) has no time-out, and a signal would need a handler of the whole process. */
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return err_errno(e, -errno, "locking %s", name);
+        if (clock_now(clock_system()) >= end)
+            return err_set(e, ERR_TRANSIENT, -EBUSY, "%s is held by another program", name);
+        (void)usleep(LOCK_POLL_US);
+    }
+    *ret_fd = TAKE_FD(fd);
+    return 0;
 }

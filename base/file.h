@@ -5,6 +5,7 @@
 #include "base/err.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /*
@@ -13,6 +14,9 @@
  * `max`.
  */
 int file_read(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len, struct err *e);
+
+/* The same of an open file, pipe or socket, from where it stands to its end. */
+int fd_read(int fd, size_t max, char **ret, size_t *ret_len, struct err *e);
 
 /*
  * Replaces `name` in `dirfd` so that a reader, or a crash at any point, sees the old content or the
@@ -41,3 +45,10 @@ int file_lock(int dirfd, const char *name, int *ret_fd, pid_t *ret_holder, struc
 
 /* Whether both paths lead to one file. */
 bool file_same(const char *a, const char *b);
+
+/*
+ * Takes an exclusive flock(2) on `name` in `dirfd`, which is made if need be, and waits for it up
+ * to `wait_ms`. -EBUSY (ERR_TRANSIENT) if it isn't free by then. The end of the holder, however
+ * that comes, frees it; otherwise it lasts until `*ret_fd` is closed.
+ */
+int file_lock_wait(int dirfd, const char *name, int64_t wait_ms, int *ret_fd, struct err *e);

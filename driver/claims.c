@@ -5,7 +5,8 @@
 
 #include <errno.h>
 
-#define RETRY_MS 100 /* a VF comes home within 0.1 s as a rule (docs/hardware.md) */
+#define RETRY_MS     100  /* a VF comes home within 0.1 s as a rule (docs/hardware.md) */
+#define LOCK_WAIT_MS 5000 /* a hook holds the lock while it attaches, some 0.1 s */
 
 struct claims {
     struct loop *loop;
@@ -28,6 +29,7 @@ struct op {
     struct hands *hands;
     struct record *rec; /* the worker's copy */
     char *netns, *sandbox_id, *pod_uid;
+    char *noted; /* by a check: the sandbox in which the attachment was completed */
     int64_t deadline, began_us;
     struct timer *retry;
     claim_fn *fn;
@@ -155,11 +157,36 @@ void claims_forget_place(struct claim *c)
     set_place(c, NULL, NULL, NULL);
 }
 
+/*
+ * Whether it moves VFs, or decides by where they are: a hook, which does so too, is kept out
+ * meanwhile. Acquiring needs no lock, since a hook serves no claim that isn't prepared yet.
+ */
+static bool needs_lock(enum op_kind kind)
+{
+    switch (kind) {
+    case OP_RELEASE:
+    case OP_ATTACH:
+    case OP_DETACH:
+        return true;
+    case OP_ACQUIRE:
+    case OP_CHECK:
+        return false;
+    }
+    return true;
+}
+
 static void run(struct job *j)
 {
     struct op *o = container_of(j, struct op, job);
+    _cleanup_close_ int lock = -1;
 
     err_clear(&o->err);
+    o->away = false;
+    if (needs_lock(o->kind)) {
+        o->result = store_lock(&o->hands->store, LOCK_WAIT_MS, &lock, &o->err);
+        if (o->result < 0)
+            return;
+    }
     switch (o->kind) {
     case OP_ACQUIRE:
         o->result = claim_acquire(o->hands, o->rec, &o->away, &o->err);
@@ -176,6 +203,9 @@ static void run(struct job *j)
         break;
     case OP_CHECK:
         o->result = claim_check(o->rec, o->netns, &o->attachments, &o->err);
+        /* Read last: the note comes when all is there. */
+        if (o->result == 0)
+            o->noted = store_sandbox(&o->hands->store, o->rec->uid);
         break;
     }
 }
@@ -228,13 +258,11 @@ static void finish(struct op *o)
             c->retry_release = true;
         }
         break;
-    case OP_ATTACH:
-        if (ok) {
-            free(c->complete_in);
-            c->complete_in = xstrdup(o->sandbox_id);
-        }
-        /* fallthrough */
     case OP_CHECK:
+        free(c->complete_in);
+        c->complete_in = TAKE_PTR(o->noted);
+        /* fallthrough */
+    case OP_ATTACH:
         if (ok)
             set_place(c, o->sandbox_id, o->pod_uid, o->netns);
         break;
@@ -255,6 +283,7 @@ static void finish(struct op *o)
     free(o->netns);
     free(o->sandbox_id);
     free(o->pod_uid);
+    free(o->noted);
     free(o);
 }
 

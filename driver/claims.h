@@ -14,7 +14,7 @@ struct claim {
     char *sandbox_id;  /* where its VFs are now, NULL: at home as far as we know */
     char *pod_uid;     /* with sandbox_id */
     char *netns;       /* with sandbox_id */
-    char *complete_in; /* the sandbox in which its attachment was completed; NULL: none */
+    char *complete_in; /* as of the last check: where its attachment was completed; NULL: nowhere */
     bool pods_seen;    /* a pod of it was seen here: that there is none now means that they ended */
     bool asked;        /* without: a reading of the claim is under way, to know */
     bool told;         /* its status has its VFs, or a write of that is on its way */

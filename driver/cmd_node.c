@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verb `node`: the driver of one node. */
 #include "base/log.h"
+#include "driver/hook.h"
 #include "driver/node.h"
 #include "driver/verbs.h"
 
@@ -22,6 +23,10 @@ static const char usage[] =
     "  --kubelet-root DIR    (default: /var/lib/kubelet)\n"
     "  --state-dir DIR       claim records (default: <kubelet root>/plugins/<driver>/claims)\n"
     "  --cdi-dir DIR         (default: /var/run/cdi)\n"
+    "  --hook FILE           program that keeps containers from starting without their VF\n"
+    "                        (default: sriov-dra-hook beside this one); \"\" for none\n"
+    "  --hook-dir DIR        where it is installed for the runtime, as the path is on the host\n"
+    "                        (default: <kubelet root>/plugins/<driver>)\n"
     "  --nri-socket PATH     (default: /var/run/nri/nri.sock)\n"
     "  --sysroot DIR         where /sys is found (default: /)\n"
     "  --metrics-address A   serve /metrics, /healthz and /readyz at 127.0.0.1:9808, [::1]:9808, "
@@ -41,6 +46,8 @@ enum {
     OPT_ROOT,
     OPT_STATE,
     OPT_CDI,
+    OPT_HOOK,
+    OPT_HOOK_DIR,
     OPT_NRI,
     OPT_SYSROOT,
     OPT_METRICS,
@@ -55,6 +62,8 @@ static const struct option options[] = {
     {"kubelet-root", required_argument, NULL, OPT_ROOT},
     {"state-dir", required_argument, NULL, OPT_STATE},
     {"cdi-dir", required_argument, NULL, OPT_CDI},
+    {"hook", required_argument, NULL, OPT_HOOK},
+    {"hook-dir", required_argument, NULL, OPT_HOOK_DIR},
     {"nri-socket", required_argument, NULL, OPT_NRI},
     {"sysroot", required_argument, NULL, OPT_SYSROOT},
     {"metrics-address", required_argument, NULL, OPT_METRICS},
@@ -92,6 +101,17 @@ static void block_signals(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static char *hook_beside_us(void)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    if (n < 0)
+        return xstrdup(HOOK_NAME);
+    self[n] = '\0';
+    return xasprintf("%.*s/" HOOK_NAME, (int)(strrchr(self, '/') - self), self);
 }
 
 static int wrong(const char *what, const char *value)
@@ -139,6 +159,12 @@ int cmd_node(int argc, char **argv)
         case OPT_CDI:
             c.cdi_dir = optarg;
             break;
+        case OPT_HOOK:
+            c.hook = optarg;
+            break;
+        case OPT_HOOK_DIR:
+            c.hook_dir = optarg;
+            break;
         case OPT_NRI:
             c.nri_socket = optarg;
             break;
@@ -173,9 +199,19 @@ int cmd_node(int argc, char **argv)
         return wrong("--driver-name must be a DNS subdomain of at most 63 characters", c.driver);
     if (*c.kubelet_root != '/')
         return wrong("--kubelet-root must be an absolute path", c.kubelet_root);
-    _cleanup_free_ char *state = xasprintf("%s/plugins/%s/claims", c.kubelet_root, c.driver);
+    _cleanup_free_ char *plugin = xasprintf("%s/plugins/%s", c.kubelet_root, c.driver);
+    _cleanup_free_ char *state = xasprintf("%s/claims", plugin), *hook = hook_beside_us();
     if (!c.state_dir)
         c.state_dir = state;
+    if (!c.hook_dir)
+        c.hook_dir = plugin;
+    if (!c.hook)
+        c.hook = hook;
+    /* The runtime runs the hook from its own directory, and the hook reads the records. */
+    if (*c.state_dir != '/')
+        return wrong("--state-dir must be an absolute path", c.state_dir);
+    if (*c.hook_dir != '/')
+        return wrong("--hook-dir must be an absolute path", c.hook_dir);
 
     block_signals();
     log_setup(level, format);

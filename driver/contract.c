@@ -37,26 +37,6 @@ bool device_address(const char *name, char ret[static PCI_ADDRESS_SIZE])
     return true;
 }
 
-void grant_done(struct grant *g)
-{
-    free(g->request);
-    free(g->pool);
-    free(g->device);
-    free(g->share_id);
-    free(g->alternative);
-    free(g->pool_document);
-    interface_request_done(&g->interface);
-    *g = (struct grant){0};
-}
-
-void grant_vec_done(grant_vec *v)
-{
-    vec_foreach (g, v)
-        grant_done(g);
-    free(v->v);
-    *v = (grant_vec){0};
-}
-
 /* What is known of the device that is decided on. */
 struct subject {
     const struct allocated_device *asked;

@@ -196,14 +196,6 @@ static void ensure_fail(struct ensure *en, const char *claim, struct err *e)
     ensure_undo(NULL, NULL, en);
 }
 
-static bool wants_attach(const struct record *r)
-{
-    vec_foreach (d, &r->devices)
-        if (d->grant.attach == ATTACH_NRI)
-            return true;
-    return false;
-}
-
 static const struct allocation *allocation_of(struct ensure *en, const char *uid)
 {
     const struct pod *pod = pods_find(en->node->pods, en->pod_uid);
@@ -284,7 +276,7 @@ static void ensure_claim(struct ensure *en, struct claim *c)
     _cleanup_free_ char *title = record_title(c->rec);
     _cleanup_err_ struct err e = ERR_INIT;
 
-    bool ours = wants_attach(c->rec);
+    bool ours = record_wants_attach(c->rec);
     if (c->busy)
         err_set(&e, ERR_TRANSIENT, -EBUSY, "still being worked on; tried again");
     else if (c->rec->state != RECORD_PREPARED)

@@ -12,6 +12,8 @@
 #include "driver/store.h"
 #include "sriov/attach.h"
 
+#define BOOT_ID_SIZE 40
+
 struct hands {
     struct hw hw;
     struct sysroot root;
@@ -19,7 +21,13 @@ struct hands {
     struct store store;
     int cdi_dirfd;
     char *cdi_kind; /* "<driver>/vf" */
-    char boot_id[40];
+    char *hook;     /* its path on the host; NULL: claims go without */
+    char boot_id[BOOT_ID_SIZE];
+    /*
+     * Makes a Skip VF what its pool promises, if that is ours to do, or refuses it; `s` is how it
+     * is then. NULL, as in the hook: it is only verified.
+     */
+    int (*set_right)(struct hands *h, const struct grant *g, struct vf_state *s, struct err *e);
 };
 
 #define HANDS_INIT                                                                                 \
@@ -29,10 +37,25 @@ struct hands {
 
 struct hands_config {
     const char *sysroot, *state_dir, *cdi_dir, *driver;
+    const char *hook; /* where it is installed; NULL: nowhere */
 };
 
 int hands_open(const struct hands_config *c, struct hands *ret, struct err *e);
+/*
+ * Only what claim_attach() and claim_check() need, beside a driver that may be at work: makes and
+ * clears up nothing.
+ */
+int hands_open_beside(const char *sysroot, const char *state_dir, struct hands *ret, struct err *e);
 void hands_done(struct hands *h);
+
+/* Whether there is a VF in it that we move into pods. */
+bool record_wants_attach(const struct record *r);
+
+/* Which boot this is; what was set in another one isn't in force. */
+int boot_id_read(char ret[static BOOT_ID_SIZE], struct err *e);
+
+/* Mode Skip: nothing is set, but what the pool promises must hold. -ESTALE with what differs. */
+int vf_verify_promise(const struct vf_state *s, const struct grant *g, struct err *e);
 
 /*
  * Makes a claim's VFs ready: all of `rec`, or nothing. On success the record is PREPARED, with
@@ -66,7 +89,8 @@ void attachment_vec_done(attachment_vec *v);
  * Moves the claim's VFs into the namespace at `netns_path`; all, or what this attempt
  * moved comes home again and what was there before stays. A VF that came home from
  * an earlier sandbox of the pod gets its settings again where they aren't in force any more.
- * Repeating it completes what is missing. At the end it is noted that `sandbox_id` has all of it.
+ * Repeating it completes what is missing. At the end it is noted that `sandbox_id` has all of it
+ * (NULL: not known, and so not noted). The caller holds the store's lock, as for what moves home.
  */
 int claim_attach(struct hands *h, const struct record *rec, const char *sandbox_id,
                  const char *netns_path, attachment_vec *ret, struct err *e);

@@ -6,6 +6,7 @@
 #include "driver/event_queue.h"
 #include "driver/events.h"
 #include "driver/health.h"
+#include "driver/hook_install.h"
 #include "driver/live.h"
 #include "driver/observe.h"
 #include "driver/provisioning.h"
@@ -125,8 +126,7 @@ static int recover(struct node *n, struct err *e)
             continue;
         }
         struct claim *c = claims_add(n->claims, rec);
-        c->pods_seen = true; /* or will be by the first list, which is younger than the record */
-        c->complete_in = store_sandbox(&n->hands.store, rec->uid);
+        c->pods_seen = true;   /* or will be by the first list, which is younger than the record */
         c->choice_told = true; /* when it was acquired */
         if (rec->state != RECORD_PREPARED) {
             rec->state = RECORD_RELEASING;
@@ -429,6 +429,7 @@ static void review_again(void *data)
 static int start(struct node *n, struct err *e)
 {
     static const int signals[] = {SIGTERM, SIGINT};
+    _cleanup_free_ char *hook = NULL;
     int r;
 
     if ((r = loop_new(clock_system(), &n->loop, e)) < 0 ||
@@ -441,8 +442,10 @@ static int start(struct node *n, struct err *e)
     if (n->c.pools_file && (r = pools_load(n->c.pools_file, &n->pools, e)) < 0)
         return r;
     show_pools(n);
+    hook = hook_provide(n->c.hook, n->c.hook_dir); /* before any CDI file is written */
     r = hands_open(
         &(struct hands_config){
+            .hook = hook,
             .sysroot = n->c.sysroot,
             .state_dir = n->c.state_dir,
             .cdi_dir = n->c.cdi_dir,

@@ -23,7 +23,7 @@ struct statuses;
 
 struct node_config {
     const char *name, *driver, *kubeconfig, *pools_file, *kubelet_root, *cdi_dir, *nri_socket,
-        *state_dir, *sysroot, *metrics_address, *version;
+        *state_dir, *sysroot, *metrics_address, *version, *hook, *hook_dir; /* hook: "" for none */
 };
 
 struct node {

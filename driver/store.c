@@ -9,24 +9,39 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#define MAGIC       "sriov-dra claim record crc32="
-#define RECORD_MAX  (1 << 20)
-#define NOTE        ".sandbox"
-#define SANDBOX_MAX 255
-#define HEADER_SIZE (sizeof(MAGIC) - 1 + 8 + 1)
+#define MAGIC         "sriov-dra claim record crc32="
+#define RECORD_MAX    (1 << 20)
+#define NOTE          ".sandbox"
+#define SANDBOX_MAX   255
+#define LOCK          "attach.lock"
+#define SWEEP_WAIT_MS 1000
+#define HEADER_SIZE   (sizeof(MAGIC) - 1 + 8 + 1)
 
 int store_open(const char *path, struct store *ret, struct err *e)
 {
-    int fd;
+    _cleanup_close_ int fd = -1, lock = -1;
     int r = dir_make(path, 0700, &fd, e);
 
     if (r < 0)
         return err_prefix(e, r, "state directory");
-    r = file_sweep(fd, e);
-    if (r < 0) {
-        close(fd);
+    /* A hook at work has a temporary file too. What is left this time goes the next. */
+    r = file_lock_wait(fd, LOCK, SWEEP_WAIT_MS, &lock, e);
+    if (r == 0)
+        r = file_sweep(fd, e);
+    if (r == -EBUSY && e)
+        err_clear(e);
+    else if (r < 0 && r != -EBUSY)
         return err_prefix(e, r, "state directory %s", path);
-    }
+    *ret = (struct store){.dirfd = TAKE_FD(fd), .path = xstrdup(path)};
+    return 0;
+}
+
+int store_open_existing(const char *path, struct store *ret, struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0)
+        return err_errno(e, -errno, "state directory %s", path);
     *ret = (struct store){.dirfd = fd, .path = xstrdup(path)};
     return 0;
 }
@@ -81,6 +96,26 @@ char *store_sandbox(const struct store *s, const char *uid)
     return id;
 }
 
+int store_drop_sandbox(const struct store *s, const char *uid, struct err *e)
+{
+    _cleanup_free_ char *name = xasprintf("%s" NOTE, uid);
+    int r = file_remove(s->dirfd, name, false, e);
+
+    return r < 0 ? err_prefix(e, r, "%s/%s", s->path, name) : 0;
+}
+
+int store_lock(const struct store *s, int64_t wait_ms, int *ret_fd, struct err *e)
+{
+    int r = file_lock_wait(s->dirfd, LOCK, wait_ms, ret_fd, e);
+
+    if (r == -EBUSY)
+        return err_set(e, ERR_TRANSIENT, r,
+                       "another program, which holds %s/" LOCK
+                       ", is still moving VFs on this node; tried again",
+                       s->path);
+    return r < 0 ? err_prefix(e, r, "%s", s->path) : 0;
+}
+
 void store_content_done(struct store_content *c)
 {
     vec_foreach (r, &c->records)
@@ -121,6 +156,18 @@ static int load_one(const struct store *s, const char *name, struct record **ret
         *ret = NULL;
         return err_set(e, ERR_PERMANENT, -EBADMSG, "it is the record of another claim (%s)", own);
     }
+    return 0;
+}
+
+int store_get(const struct store *s, const char *uid, struct record **ret, struct err *e)
+{
+    _cleanup_free_ char *name = xasprintf("%s.json", uid);
+    struct record *rec = NULL;
+    int r = load_one(s, name, &rec, e);
+
+    if (r < 0)
+        return err_prefix(e, r, "%s/%s", s->path, name);
+    *ret = rec;
     return 0;
 }
 

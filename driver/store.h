@@ -14,6 +14,9 @@ struct store {
 };
 
 int store_open(const char *path, struct store *ret, struct err *e);
+/* For a program beside the driver: -ENOENT if the directory is missing, and nothing is cleared up
+ * in it. */
+int store_open_existing(const char *path, struct store *ret, struct err *e);
 void store_done(struct store *s);
 
 /* Durable: on return the record survives a crash and a power cut. */
@@ -29,6 +32,20 @@ int store_note_sandbox(const struct store *s, const char *uid, const char *sandb
                        struct err *e);
 /* NULL: there is none. The caller frees it. */
 char *store_sandbox(const struct store *s, const char *uid);
+/* Before an attachment begins; one that isn't there is success. */
+int store_drop_sandbox(const struct store *s, const char *uid, struct err *e);
+
+/*
+ * Whoever moves VFs holds this: the driver's worker and the hook exclude each other. Waits up to
+ * `wait_ms`, else -EBUSY; see file_lock_wait().
+ */
+int store_lock(const struct store *s, int64_t wait_ms, int *ret_fd, struct err *e);
+
+/*
+ * Reads one claim's record and changes nothing. -ENOENT if there is none, -EBADMSG if it is
+ * damaged.
+ */
+int store_get(const struct store *s, const char *uid, struct record **ret, struct err *e);
 
 /* A file that is no good record: where it was set aside, and why. */
 struct store_bad {

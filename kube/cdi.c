@@ -8,18 +8,19 @@
 /* Lowest with device names that start with a digit, as claim uids may. */
 #define CDI_VERSION "0.5.0"
 
-static json_t *hook(const struct cdi_device *d)
+static json_t *hooks(const struct cdi_hook *hook)
 {
-    json_t *args = json_array(), *h = json_object();
+    json_t *args = json_array(), *h = json_object(), *list = json_array();
 
-    vec_foreach (arg, &d->hook_args)
-        json_array_append_new(args, json_string(*arg));
+    for (size_t i = 0; hook->args[i]; i++)
+        json_array_append_new(args, json_string(hook->args[i]));
     json_set_str(h, "hookName", "createRuntime");
-    json_set_str(h, "path", d->hook_path);
+    json_set_str(h, "path", hook->path);
     json_object_set_new(h, "args", args);
-    if (d->hook_timeout_s)
-        json_object_set_new(h, "timeout", json_integer(d->hook_timeout_s));
-    return h;
+    if (hook->timeout_s)
+        json_object_set_new(h, "timeout", json_integer(hook->timeout_s));
+    json_array_append_new(list, h);
+    return json_pack("{s:o}", "hooks", list);
 }
 
 static json_t *edits(const struct cdi_device *d)
@@ -42,18 +43,13 @@ static json_t *edits(const struct cdi_device *d)
                                   json_pack("{s:s, s:s}", "path", node->path, "permissions", "rw"));
         json_object_set_new(o, "deviceNodes", list);
     }
-    if (d->hook_path) {
-        json_t *list = json_array();
-
-        json_array_append_new(list, hook(d));
-        json_object_set_new(o, "hooks", list);
-    }
     return o;
 }
 
-json_t *cdi_document(const char *kind, const struct cdi_device *devices, size_t n)
+json_t *cdi_document(const char *kind, const struct cdi_hook *hook,
+                     const struct cdi_device *devices, size_t n)
 {
-    json_t *list = json_array();
+    json_t *list = json_array(), *doc;
 
     for (size_t i = 0; i < n; i++) {
         json_t *o = json_object();
@@ -62,7 +58,11 @@ json_t *cdi_document(const char *kind, const struct cdi_device *devices, size_t 
         json_object_set_new(o, "containerEdits", edits(&devices[i]));
         json_array_append_new(list, o);
     }
-    return json_pack("{s:s, s:s, s:o}", "cdiVersion", CDI_VERSION, "kind", kind, "devices", list);
+    doc = json_pack("{s:s, s:s, s:o}", "cdiVersion", CDI_VERSION, "kind", kind, "devices", list);
+    /* Of the whole file, which a runtime applies once for all of its devices. */
+    if (hook)
+        json_object_set_new(doc, "containerEdits", hooks(hook));
+    return doc;
 }
 
 char *cdi_id(const char *kind, const char *name)
@@ -160,9 +160,5 @@ void cdi_device_done(struct cdi_device *d)
     vec_foreach (node, &d->nodes)
         free(node->path);
     free(d->nodes.v);
-    free(d->hook_path);
-    vec_foreach (arg, &d->hook_args)
-        free(*arg);
-    free(d->hook_args.v);
     *d = (struct cdi_device){0};
 }

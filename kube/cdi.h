@@ -21,14 +21,24 @@ struct cdi_device {
     char *name; /* "<claim uid>-<device>": never reused for other content */
     VEC(struct cdi_env) env;
     VEC(struct cdi_node) nodes;
-    /* A createRuntime hook that the runtime runs before each container; NULL: none. */
-    char *hook_path;
-    VEC(char *) hook_args;
-    unsigned hook_timeout_s;
 };
 
-/* The document, version the lowest that covers it (0.5.0). `kind` is "<driver>/vf". */
-json_t *cdi_document(const char *kind, const struct cdi_device *devices, size_t n);
+/*
+ * A createRuntime hook: the runtime runs it in its own namespaces, as this path is on the host,
+ * before each container that has any device of the file; once, however many it has.
+ */
+struct cdi_hook {
+    const char *path;
+    const char *const *args; /* args[0] is the program's name; ends with NULL */
+    unsigned timeout_s;      /* 0: none */
+};
+
+/*
+ * The document, version the lowest that covers it (0.5.0). `kind` is "<driver>/vf"; `hook` may be
+ * NULL.
+ */
+json_t *cdi_document(const char *kind, const struct cdi_hook *hook,
+                     const struct cdi_device *devices, size_t n);
 
 /* "<kind>=<name>"; the caller frees it. */
 char *cdi_id(const char *kind, const char *name);

@@ -8,12 +8,10 @@
  */
 #pragma once
 
-#include "sriov/sysroot.h"
+#include "sriov/pci.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define PCI_ADDRESS_SIZE 24 /* domains can have 8 hex digits */
 
 struct vf {
     char address[PCI_ADDRESS_SIZE];
@@ -72,9 +70,3 @@ const struct pf *inventory_find_pf(const struct inventory *inv, const char *addr
 /* The VF and, in *ret_pf (may be NULL), its PF. */
 const struct vf *inventory_find_vf(const struct inventory *inv, const char *address,
                                    const struct pf **ret_pf);
-
-/*
- * Whether `text` is a PCI address (4 to 8 hex digits of domain): DDDD:BB:DD.F. Writes the lower
- * case form.
- */
-bool pci_address_parse(const char *text, char ret[static PCI_ADDRESS_SIZE]);

@@ -3,6 +3,26 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <strings.h>
+
+bool pci_address_parse(const char *text, char ret[static PCI_ADDRESS_SIZE])
+{
+    unsigned long domain;
+    unsigned bus, slot, function;
+    size_t digits = strspn(text, "0123456789abcdefABCDEF");
+    char canonical[PCI_ADDRESS_SIZE];
+
+    if (digits < 4 || digits > 8 ||
+        sscanf(text, "%8lx:%2x:%2x.%1x", &domain, &bus, &slot, &function) != 4 || slot > 0x1f ||
+        function > 7)
+        return false;
+    snprintf(canonical, sizeof(canonical), "%04lx:%02x:%02x.%x", domain, bus, slot, function);
+    /* scanf takes white space, signs and fewer digits: the part behind the domain must be equal. */
+    if (strcasecmp(strchr(canonical, ':'), text + digits) != 0)
+        return false;
+    memcpy(ret, canonical, sizeof(canonical));
+    return true;
+}
 
 /*
  * In switchdev mode the representors of VFs and sub-functions are children of the PF as well. The

@@ -247,6 +247,8 @@ def lint(suite):
             suite.add(f"{case} -Werror", "passed")
     if suite.wants("without libpci") and build(suite, "no-libpci", "sriov-dra"):
         suite.check("without libpci", [TOP / "tests/lint/no-libpci", program("no-libpci")])
+    if suite.wants("static hook") and build(suite, "release", "sriov-dra-hook"):
+        suite.check("static hook", [TOP / "tests/lint/static-hook", BUILD / "sriov-dra-hook"])
     suite.check("walls", [PYTHON, "-B", TOP / "tests/lint/walls", TOP])
     if c:
         suite.check("clang-format", ["clang-format", "--dry-run", "-Werror", *c])

@@ -23,6 +23,7 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SRIOV_DRA_BUILD", CHECKOUT / "build"))
 LAB = CHECKOUT / "tests" / "lab" / "lab"
 DRIVER = "sriov-dra.dev"
+HOOK = "sriov-dra-hook"
 # Sleeps, and ends at once when told to: `sleep` as a container's first process would ignore that.
 IDLE = ["sh", "-c", "trap exit TERM; sleep 100000 & wait"]
 PATIENCE = float(os.environ.get("LAB_PATIENCE", "1"))
@@ -392,6 +393,10 @@ class Node:
         """kubelet or containerd: start, stop or restart."""
         self.run(f"/host/{name} {action}", timeout=90)
 
+    def validator(self, on):
+        """containerd's own check that a pod's required NRI plugins are there; it restarts."""
+        self.run(f"/host/containerd validator {'on' if on else 'off'}", timeout=90)
+
     def reboot(self, timeout=120):
         """Reboots the guest: its disk stays, its hardware is as new."""
         booted = self.share / "booted"
@@ -415,12 +420,15 @@ class Driver:
         self.installed = None
 
     def install(self):
-        """Copies the program into the guest, if it isn't there yet."""
-        stamp = (self.binary.stat().st_mtime_ns, self.binary.stat().st_size)
+        """Copies the program into the guest, if it isn't there yet, and the hook beside it."""
+        files = {self.binary: self.path, self.binary.parent / HOOK: f"{os.path.dirname(self.path)}/{HOOK}"}
+        stamp = [(f.stat().st_mtime_ns, f.stat().st_size) for f in files if f.exists()]
         if self.installed == stamp:
             return
-        shutil.copy(self.binary, self.node.share / f"{self.name}.bin")
-        self.node.run(f"install -m755 /host/{self.name}.bin {self.path}")
+        for source, target in files.items():
+            if source.exists():
+                shutil.copy(source, self.node.share / f"{source.name}.bin")
+                self.node.run(f"install -m755 /host/{source.name}.bin {target}")
         self.installed = stamp
 
     def start(self, pools=None, args=(), verb="node", env=None):

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What users and the API server write, as YAML or JSON: a pool, a configuration, a claim, a slice,
- * a node, a pod; each input is tried as all.
+ * a node, a pod; and a container's state as a runtime tells it, with users' annotations. Each input
+ * is tried as all.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "base/yaml.h"
 #include "driver/allocation.h"
 #include "driver/explain.h"
+#include "driver/hook.h"
 #include "driver/pool.h"
 
 #include <assert.h>
@@ -129,10 +131,21 @@ static void try_explain(json_t *o)
     check_explanation(pod);
 }
 
+static void try_container(const uint8_t *data, size_t len)
+{
+    _cleanup_(hook_container_done) struct hook_container c = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+    int r = hook_container_parse((const char *)data, len, &c, &e);
+
+    check(r, &e);
+    assert(r < 0 ? !c.sandbox_id : c.pid > 0 && (!c.sandbox_id || *c.sandbox_id));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     json_auto_t *o = NULL;
 
+    try_container(data, len);
     if (yaml_parse((const char *)data, len, &o, NULL) < 0)
         return 0;
     try_pool(o);

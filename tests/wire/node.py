@@ -20,6 +20,7 @@ import kubelet
 CLONE_NEWNET = 0x40000000
 NODE, DRIVER, GROUP = "node-1", "sriov-dra.dev", "sriov-dra.dev/v1alpha1"
 PORT = 6443
+ATTACH_LOCK = "attach.lock"  # whoever moves VFs holds it; it stays
 SLOW = 20  # seconds that nothing takes here, however busy the machine
 
 
@@ -157,10 +158,10 @@ class Machine:
     def touched(self):
         """All that a driver could have changed for a claim."""
         return {path: path.read_text() for folder in (self.sysroot, self.state, self.cdi)
-                for path in sorted(folder.rglob("*")) if path.is_file()}
+                for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ATTACH_LOCK}
 
     def records(self):
-        return sorted(path.name for path in self.state.glob("*") if path.name != "lock")
+        return sorted(path.name for path in self.state.glob("*") if path.name not in ("lock", ATTACH_LOCK))
 
     def write_record(self, uid, device, **changes):
         """A record as an earlier run left it, of a claim that has one device."""

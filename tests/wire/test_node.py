@@ -37,6 +37,8 @@ def attribute(slices, device, name):
     (["--node-name", NODE, "--log-format", "xml"], "--log-format must be text or json: xml"),
     (["--node-name", NODE, "--driver-name", "Sriov_dra"], "--driver-name must be a DNS subdomain"),
     (["--node-name", NODE, "--kubelet-root", "relative"], "--kubelet-root must be an absolute path: relative"),
+    (["--node-name", NODE, "--state-dir", "relative"], "--state-dir must be an absolute path: relative"),
+    (["--node-name", NODE, "--hook-dir", "relative"], "--hook-dir must be an absolute path: relative"),
 ])
 def test_usage(machine, arguments, said):
     driver = machine.launch(*arguments)

@@ -121,6 +121,39 @@ static void test_sandbox_note(void **state)
     assert_null(store_sandbox(&f->store, "a"));
 }
 
+/* One record for a program beside the driver, which puts nothing aside. */
+static void test_get(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_err_ struct err e = ERR_INIT;
+    _cleanup_(record_freep) struct record *r = NULL;
+    _cleanup_free_ char *damage = xasprintf("truncate -s -10 %s/a.json", f->path);
+    _cleanup_free_ char *there = xasprintf("%s/a.json", f->path);
+    struct store beside;
+
+    assert_int_equal(store_open_existing("/nowhere", &beside, &e), -ENOENT);
+    assert_int_equal(store_get(&f->store, "a", &r, &e), -ENOENT);
+    save(f, "a");
+    assert_ok(store_get(&f->store, "a", &r, &e), &e);
+    assert_string_equal(r->uid, "a");
+    record_free(TAKE_PTR(r));
+    assert_int_equal(system(damage), 0);
+    assert_int_equal(store_get(&f->store, "a", &r, &e), -EBADMSG);
+    assert_null(r);
+    assert_int_equal(access(there, F_OK), 0);
+}
+
+static void test_dropped_note(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    assert_ok(store_drop_sandbox(&f->store, "a", &e), &e);
+    assert_ok(store_note_sandbox(&f->store, "a", "first", &e), &e);
+    assert_ok(store_drop_sandbox(&f->store, "a", &e), &e);
+    assert_null(store_sandbox(&f->store, "a"));
+}
+
 static void test_flipped_byte(void **state)
 {
     damaged(*state, "sed -i 's/default/Default/' a.json", "checksum");
@@ -207,6 +240,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_save_load_remove),
         T(test_sandbox_note),
+        T(test_get),
+        T(test_dropped_note),
         T(test_flipped_byte),
         T(test_truncated),
         T(test_empty),

@@ -19,11 +19,13 @@ static void device(struct cdi_device *d, bool all)
         return;
     VEC_PUSH(&d->nodes)->path = xstrdup("/dev/vfio/vfio");
     VEC_PUSH(&d->nodes)->path = xstrdup("/dev/vfio/7");
-    d->hook_path = xstrdup("/var/lib/kubelet/plugins/sriov-dra.dev/hook");
-    *VEC_PUSH(&d->hook_args) = xstrdup("hook");
-    *VEC_PUSH(&d->hook_args) = xstrdup("--claim=" UID);
-    d->hook_timeout_s = 5;
 }
+
+static const struct cdi_hook hook = {
+    .path = "/var/lib/kubelet/plugins/sriov-dra.dev/hook",
+    .args = (const char *const[]){"hook", "--claim=" UID, NULL},
+    .timeout_s = 5,
+};
 
 static void test_golden(void **state)
 {
@@ -34,11 +36,12 @@ static void test_golden(void **state)
         {false, "{\"cdiVersion\":\"0.5.0\",\"devices\":[{\"containerEdits\":{\"env\":[\"SRIOV_0="
                 "0000:3b:02.1\"]},\"name\":\"" UID "-0000-3b-02-1\"}],\"kind\":\"sriov-dra.dev/"
                 "vf\"}"},
-        {true, "{\"cdiVersion\":\"0.5.0\",\"devices\":[{\"containerEdits\":{\"deviceNodes\":[{"
-               "\"path\":\"/dev/vfio/vfio\",\"permissions\":\"rw\"},{\"path\":\"/dev/vfio/7\","
-               "\"permissions\":\"rw\"}],\"env\":[\"SRIOV_0=0000:3b:02.1\"],\"hooks\":[{\"args\":["
+        {true, "{\"cdiVersion\":\"0.5.0\",\"containerEdits\":{\"hooks\":[{\"args\":["
                "\"hook\",\"--claim=" UID "\"],\"hookName\":\"createRuntime\",\"path\":\"/var/lib/"
-               "kubelet/plugins/sriov-dra.dev/hook\",\"timeout\":5}]},\"name\":\"" UID
+               "kubelet/plugins/sriov-dra.dev/"
+               "hook\",\"timeout\":5}]},\"devices\":[{\"containerEdits\":{\"deviceNodes\":[{"
+               "\"path\":\"/dev/vfio/vfio\",\"permissions\":\"rw\"},{\"path\":\"/dev/vfio/7\","
+               "\"permissions\":\"rw\"}],\"env\":[\"SRIOV_0=0000:3b:02.1\"]},\"name\":\"" UID
                "-0000-3b-02-1\"}],\"kind\":\"sriov-dra.dev/vf\"}"},
     };
 
@@ -47,7 +50,7 @@ static void test_golden(void **state)
         _cleanup_(cdi_device_done) struct cdi_device d;
 
         device(&d, table[i].all);
-        json_auto_t *doc = cdi_document("sriov-dra.dev/vf", &d, 1);
+        json_auto_t *doc = cdi_document("sriov-dra.dev/vf", table[i].all ? &hook : NULL, &d, 1);
         _cleanup_free_ char *s = json_text(doc);
         assert_string_equal(s, table[i].json);
     }
@@ -84,7 +87,7 @@ static void test_write_and_remove(void **state)
 
     (void)state;
     device(&d, true);
-    json_auto_t *doc = cdi_document("sriov-dra.dev/vf", &d, 1);
+    json_auto_t *doc = cdi_document("sriov-dra.dev/vf", &hook, &d, 1);
     mode_t old = umask(077); /* runtimes may run as another user */
     assert_ok(cdi_write(dir, "sriov-dra.dev/vf", UID, doc, &e), &e);
     umask(old);
@@ -120,7 +123,7 @@ static void test_names_that_are_refused(void **state)
         _cleanup_err_ struct err e = ERR_INIT;
         struct cdi_env env = {(char[]){"A"}, (char[]){"1"}};
         struct cdi_device d = {.name = (char *)table[i].device, .env = {&env, 1, 1}};
-        json_auto_t *doc = cdi_document(table[i].kind, &d, 1);
+        json_auto_t *doc = cdi_document(table[i].kind, NULL, &d, 1);
 
         assert_int_equal(cdi_write(dir, table[i].kind, table[i].uid, doc, &e), -EINVAL);
         assert_err_has(&e, table[i].what);
@@ -131,8 +134,8 @@ static void test_empty_edits_are_refused(void **state)
 {
     _cleanup_err_ struct err e = ERR_INIT;
     struct cdi_device d = {.name = (char[]){"d"}};
-    json_auto_t *doc = cdi_document("a/vf", &d, 1);
-    json_auto_t *none = cdi_document("a/vf", NULL, 0);
+    json_auto_t *doc = cdi_document("a/vf", NULL, &d, 1);
+    json_auto_t *none = cdi_document("a/vf", NULL, NULL, 0);
 
     (void)state;
     assert_int_equal(cdi_write(dir, "a/vf", UID, doc, &e), -EINVAL);
