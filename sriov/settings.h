@@ -96,8 +96,8 @@ void vf_state_differences(const struct vf_state *s, const struct vf_settings *wa
 
 /*
  * The two halves of a state, from what netlink said: for whoever read many at once (survey.h).
- * -ENODEV or -EAGAIN (a list that was cut) if the PF's list has no such VF. `l` is a link of its own
- * namespace; the VF counts as home afterwards, but for its addresses, which the caller adds.
+ * -ENODEV or -EAGAIN (a list that was cut) if the PF's list has no such VF. `l` is a link of its
+ * own namespace; the VF counts as home afterwards, but for its addresses, which the caller adds.
  */
 int vf_state_set_admin(struct vf_state *s, const struct link *pf, const char *pf_address,
                        unsigned index, uint32_t speed_mbps, struct err *e);
