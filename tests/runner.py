@@ -250,6 +250,7 @@ def lint(suite):
     if suite.wants("static hook") and build(suite, "release", "sriov-dra-hook"):
         suite.check("static hook", [TOP / "tests/lint/static-hook", BUILD / "sriov-dra-hook"])
     suite.check("walls", [PYTHON, "-B", TOP / "tests/lint/walls", TOP])
+    suite.check("deploy", [PYTHON, "-B", TOP / "tests/lint/deploy", TOP])
     if c:
         suite.check("clang-format", ["clang-format", "--dry-run", "-Werror", *c])
         suite.check("cppcheck", ["cppcheck", *CPPCHECK, "-I", TOP,

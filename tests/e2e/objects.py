@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 
+from deployed import manifests, named
 from lab import DRIVER, wait_for
 
 GROUP = "sriov-dra.dev/v1alpha1"
@@ -43,8 +44,12 @@ def device_class(name, mode, parameters=None):
     return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
 
 
+def shipped_class(name):
+    return named(manifests("classes"), "DeviceClass", name)
+
+
 def classes():
-    return [device_class("vf-prepared", "Prepare"), device_class("vf-preprovisioned", "Skip")]
+    return [shipped_class("vf-prepared"), shipped_class("vf-preprovisioned")]
 
 
 def config(settings=None, interface=None):

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from lab import wait_for
-from objects import (CRICTL, PREPARE_PF, Vf, allocated, claim, device_class, in_netns, link_in_pod, pool, rpcs,
+from objects import (CRICTL, PREPARE_PF, Vf, allocated, claim, in_netns, link_in_pod, pool, rpcs, shipped_class,
                      skips, wait_ping, wait_state)
 
 MAC = "52:54:00:ab:cd:07"
@@ -24,7 +24,7 @@ def asked(name, address, mac=MAC, device=VF):
 @pytest.fixture(name="driver")
 def fixture_driver(lab, drivers):
     driver = drivers()
-    lab.apply(device_class("vf-deferred", "DeferCleanup"))
+    lab.apply(shipped_class("vf-deferred"))
     driver.start(deferred())
     slices = lab.wait_slices(7)
     assert [s["spec"].get("skipNodeOperations") for s in slices] == [["NodeUnprepareResources"]]

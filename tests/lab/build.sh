@@ -92,9 +92,10 @@ built() { echo "$CACHE/$1-$(key "$1")"; } # PART: its directory
 
 # One builder at a time: whoever waits finds the work done. A builder that was
 # killed leaves .tmp.*, which the next one removes under the same lock.
-build() {
+build() { # [PART...]: all, if none is named
     local part dir need=()
-    for part in kube runtime rootfs images boot; do
+    [ $# -gt 0 ] || set -- kube runtime rootfs images boot
+    for part; do
         dir=$(built $part)
         if [ -e "$dir" ]; then touch "$dir"; else need+=("$part"); fi
     done
