@@ -135,6 +135,7 @@ def save_logs(test, lab):
     shutil.copytree(lab.dir / "log", to / "log")
     for name in lab.nodes:
         shutil.copytree(lab.dir / name / "log", to / name)
+        shutil.copy(lab.dir / name / "console.log", to / name)
     return to
 
 
