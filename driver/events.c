@@ -81,6 +81,8 @@ static void tell_claim(struct node *n, bool warning, const char *reason, const c
     };
 
     tell(n, &ev);
+    if (!n->pods) /* at the start, when claims of earlier runs are looked at */
+        return;
     ev.related = ev.regarding;
     for (const struct pod *p = pods_next_of_claim(n->pods, claim->namespace, claim->name, NULL); p;
          p = pods_next_of_claim(n->pods, claim->namespace, claim->name, p)) {

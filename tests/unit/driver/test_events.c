@@ -261,6 +261,14 @@ static void test_drift(void **state)
     events_claim_harmed(&rig.n, &f);
     EXPECT(&rig, "VFDrifted Warning ResourceClaim/c/uid-c: " DRIFTED,
            "VFDrifted Warning Pod/web/uid-web ResourceClaim/c/uid-c: " DRIFTED);
+
+    /* seen at the start, before the pods are: of those nothing is known */
+    struct pods *pods = TAKE_PTR(rig.n.pods);
+    const struct vf_fact other = {.vf_address = "0000:02:10.0"};
+    events_claim_harmed(&rig.n, &other);
+    rig.n.pods = pods;
+    EXPECT(&rig, "VFDrifted Warning ResourceClaim/c/uid-c: VF 0000:02:10.0 isn't as it should be: "
+                 "unknown");
     close_rig(&rig);
 }
 
