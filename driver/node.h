@@ -43,8 +43,6 @@ struct node {
     bool registered;    /* the kubelet's last verdict */
     bool published;     /* once, since the start */
     bool stopping;
-    struct job warm;
-    bool warmed;              /* dra_cool() is owed */
     size_t damaged;           /* records */
     struct timer *hold;       /* until slices are published though the kubelet is silent */
     struct timer *review;     /* runs node_review_claims() again after a release that failed */
