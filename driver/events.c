@@ -133,8 +133,14 @@ void events_call_failed(struct node *n, bool prepare, const struct object_name *
     /* The driver is going: the kubelet asks the next one. */
     if (why->code == -ESHUTDOWN)
         return;
+    /* Decisions name the claim themselves; what a VF or the kernel refuses doesn't. */
+    _cleanup_free_ char *note =
+        str_skip(note_of(why), "claim ")
+            ? xstrdup(note_of(why))
+            : xasprintf("claim %s/%s: %s", claim->namespace, claim->name, note_of(why));
+
     tell_claim(n, true, prepare ? "PrepareFailed" : "UnprepareFailed",
-               prepare ? "Prepare" : "Unprepare", claim, note_of(why));
+               prepare ? "Prepare" : "Unprepare", claim, note);
 }
 
 void events_acquired(struct node *n, struct claim *c)

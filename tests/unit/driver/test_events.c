@@ -223,11 +223,11 @@ static void test_calls(void **state)
     (void)state;
     open_rig(&rig);
     events_call_failed(&rig.n, true, &c, &why);
-    EXPECT(&rig, "PrepareFailed Warning ResourceClaim/c/uid-c: why",
-           "PrepareFailed Warning Pod/web/uid-web ResourceClaim/c/uid-c: why");
+    EXPECT(&rig, "PrepareFailed Warning ResourceClaim/c/uid-c: claim default/c: why",
+           "PrepareFailed Warning Pod/web/uid-web ResourceClaim/c/uid-c: claim default/c: why");
     events_call_failed(&rig.n, false, &c, &why);
-    EXPECT(&rig, "UnprepareFailed Warning ResourceClaim/c/uid-c: why",
-           "UnprepareFailed Warning Pod/web/uid-web ResourceClaim/c/uid-c: why");
+    EXPECT(&rig, "UnprepareFailed Warning ResourceClaim/c/uid-c: claim default/c: why",
+           "UnprepareFailed Warning Pod/web/uid-web ResourceClaim/c/uid-c: claim default/c: why");
     err_set(&why, ERR_TRANSIENT, -ESHUTDOWN, "the driver is stopping");
     events_call_failed(&rig.n, true, &c, &why);
     EXPECT(&rig);
