@@ -2,7 +2,7 @@
 /* A claim: what it was given, who is called, what was done, how it ends. */
 #include "driver/explain.h"
 
-/* A claim under explanation: what was asked is parsed once. */
+/* A claim under explanation, and how it was read. */
 struct subject {
     const struct explain_input *in;
     struct explanation *x;

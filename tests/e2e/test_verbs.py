@@ -73,14 +73,12 @@ def fixture_driver(lab, drivers):
 
 def run_here(driver, user, *arguments, status=0):
     done = command([driver.binary, *arguments, "--kubeconfig", user[0]], check=False)
-    print(arguments, done.stdout)
     assert done.returncode == status, f"{done.stdout}{done.stderr}"
     return done.stdout
 
 
 def run_there(driver, *arguments, status=0):
     done = driver.verb(*arguments, check=False)
-    print(arguments, done.stdout)
     assert done.returncode == status, f"{done.stdout}{done.stderr}"
     return done.stdout
 
@@ -142,20 +140,3 @@ def test_why_a_pod_is_pending(lab, driver, user):
     document = json.loads(run_here(driver, user, "explain", "-o", "json", "pod/wants", status=1))
     assert codes(document) == ["Scheduler"]
     assert codes(document["claims"][0]) == ["NoneMatches", "SchedulerGate"]
-
-
-@pytest.mark.lab(scheduler_gates="DRAOptionalNodeOperations=false")
-def test_a_scheduler_whose_gate_is_off(lab, drivers, user):
-    """Exploration."""
-    driver, node = drivers(), lab.nodes["node1"]
-    provision(node)
-    lab.apply(device_class("vf-skip", "Skip"))
-    driver.start([pool("storage", SKIP_PF, "Skip", "0-3", settings={"vlan": {"id": 100}})])
-    lab.wait_slices(4)
-    lab.apply(claim("skip", "vf-skip", None, {"name": "net1"}))
-    lab.pod("skip", ["skip"])
-    import time
-    time.sleep(20)
-    print(lab.get("resourceclaim", "skip")["status"])
-    print(run_here(driver, user, "explain", "pod/skip", status=1))
-    assert 0
