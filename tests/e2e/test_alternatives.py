@@ -140,9 +140,10 @@ def test_alternatives_on_a_node(lab, driver):
     lab.pod("elsewhere", ["elsewhere"])
     lab.wait_pod("elsewhere")
     assert ping(lab, "elsewhere", "192.0.2.1") == 0 and ping(lab, "elsewhere", "192.0.2.2") == 0
-    # inside the container, where the driver prepared it
-    device_name = chosen["second"]["device"].upper().replace("-", "_")
-    assert f"SRIOV_DRA_{device_name}_MODE=Prepare" in lab.exec("second", "env")
+    # readable where it runs
+    for name, alternative in (("first", "preprovisioned"), ("second", "prepared")):
+        device_name = chosen[name]["device"].upper().replace("-", "_")
+        assert f"SRIOV_DRA_{device_name}_ALTERNATIVE={alternative}" in lab.exec(name, "env").split()
 
 
 def test_one_class_for_both_modes(lab, driver):
