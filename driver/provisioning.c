@@ -173,6 +173,16 @@ static void tell_pf(struct pf_job *k, struct pf_work *w, const char *title)
                  k->in_the_way);
 }
 
+/* What was known of VFs means nothing for new ones; those of other PFs are seen again soon. */
+static void begin_anew(struct provisioning *p, struct pf_work *w)
+{
+    w->fresh = true;
+    vec_foreach (vf, &p->vfs) {
+        (*vf)->was_right = false;
+        attempts_done(&(*vf)->attempts);
+    }
+}
+
 static void pf_done(struct job *j)
 {
     struct pf_job *k = container_of(j, struct pf_job, job);
@@ -181,7 +191,8 @@ static void pf_done(struct job *j)
     const struct pf *pf = inventory_find_pf(&p->node->inv, k->address);
 
     worker_free(TAKE_PTR(w->worker));
-    w->fresh |= k->report.made > 0;
+    if (k->report.made)
+        begin_anew(p, w);
     tell_pf(k, w, pf && pf->netdev ? pf->netdev : k->address);
     if (k->report.raised || k->report.made)
         observe_dirty(p->node->observe);

@@ -183,6 +183,7 @@ def test_driver_makes_vfs_and_makes_them_again(lab, driver, node):
     for address in VFS:
         wait_seen(lab, device(address), VERIFIED, 60)
     assert [Vf(node, address).state()["vlan"] for address in VFS] == [100] * 4
+    assert driver.log()[mark:].count("VF set up") == 4 and "had drifted" not in driver.log()
     pods_on_vlan_100(lab)
 
 
