@@ -96,7 +96,7 @@ build() { # [PART...]: all, if none is named
     local part dir need=()
     [ $# -gt 0 ] || set -- kube runtime rootfs images boot
     for part; do
-        dir=$(built $part)
+        dir=$(built "$part")
         if [ -e "$dir" ]; then touch "$dir"; else need+=("$part"); fi
     done
     [ ${#need[@]} -gt 0 ] || return 0
