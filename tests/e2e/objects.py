@@ -108,8 +108,8 @@ class Vf:
         state = {"admin_mac": entry["address"], "vlan": vlan.get("vlan", 0), "qos": vlan.get("qos", 0),
                  "spoofchk": entry.get("spoofchk"), "trust": entry.get("trust"), "home": False}
         name = self.node.run(f"ls /sys/bus/pci/devices/{self.address}/net 2>/dev/null || true").strip()
-        if name:
-            link = self.node.links()[name]
+        link = self.node.links().get(name)  # it may be renamed between the two looks
+        if link:
             state |= {"home": True, "name": name, "mac": link["address"], "mtu": link["mtu"],
                       "altnames": link.get("altnames", [])}
         return state

@@ -36,7 +36,7 @@ def fixture_user(lab):
     paths = []
     for model, path in ((lab.dir / "admin.kubeconfig", lab.dir / "verbs.kubeconfig"),
                         (lab.dir / "driver.kubeconfig", lab.nodes["node1"].share / "verbs.kubeconfig")):
-        text = re.sub(r"user: \{.*\}", f"user: {{token: {token}}}", model.read_text())
+        text = re.sub(r"user: \{[^{}]*\}", f"user: {{token: {token}}}", model.read_text())
         assert token in text
         path.write_text(text)
         paths.append(path)
