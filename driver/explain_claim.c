@@ -256,8 +256,7 @@ static void explain_told(struct subject *s)
                 "A pod of it runs, and the claim's status doesn't say that the driver has moved VF "
                 "%s into it.",
                 explain_address(d->device, address));
-        explain_next(s->x, "grep %s/%s in the driver's log on node %s", s->namespace, s->name,
-                     s->live.node);
+        explain_next(s->x, "kubectl describe resourceclaim -n %s %s", s->namespace, s->name);
     }
 }
 
