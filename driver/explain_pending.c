@@ -155,7 +155,7 @@ static void explain_rest(const struct total *t, struct explanation *x)
         explain(x, EXPLAIN_MISSING, "SchedulerGate",
                 "%zu of them %s in slices with skipNodeOperations. If those match, what is left is "
                 "the scheduler's own gate DRAOptionalNodeOperations, which can't be seen from "
-                "outside: with it off they are passed over. Look at --feature-gates of "
+                "outside: with it off they may be passed over. Look at --feature-gates of "
                 "kube-scheduler.",
                 t->free_listed, t->free_listed == 1 ? "is" : "are");
 }
