@@ -8,7 +8,8 @@ import zlib
 
 import pytest
 
-from lab import HOOK, IDLE, wait_for
+from deployed import manifests
+from lab import DRIVER, HOOK, IDLE, PATHS, documents, wait_for
 from objects import (Vf, claim, link_in_pod, ping, pools, vf_of_claim, wait_ping, wait_state)
 
 MAC = "52:54:00:ab:cd:03"
@@ -346,7 +347,8 @@ def test_by_hand_on_the_node(lab, started):
 
 
 def test_skip_with_the_runtimes_validator(lab, started):
-    """No CDI without Prepare, and so no hook: the runtime refuses the container while the plugin is away."""
+    """No CDI without Prepare, and so no hook: the runtime refuses the container while the plugin is away. The pod has a
+    label, of which the policy makes the runtime's annotation."""
     node = lab.nodes["node1"]
     node.validator(True)
     try:
@@ -356,7 +358,11 @@ def test_skip_with_the_runtimes_validator(lab, started):
         lab.pod("peer", ["peer"])
         lab.wait_pod("peer", timeout=90)
         pod = lab.pod("guarded", ["guarded"], start=False)
-        pod["metadata"]["annotations"] = {"required-plugins.noderesource.dev": '["sriov-dra"]'}
+        pod["metadata"]["labels"] = {f"{DRIVER}/required": "true"}
+        lab.apply(manifests("policies/required.yaml"))
+        lab.wait_for(lambda: "required-plugins.noderesource.dev" in
+                     lab.must("POST", PATHS["pod"].format("default") + "?dryRun=All", pod)["metadata"].get("annotations", {}), 60,
+                     "the policy is in force")
         started.kill()
         lab.apply(pod)
         lab.wait_event("guarded", 'required plugin "sriov-dra" not present', timeout=90)
@@ -369,4 +375,5 @@ def test_skip_with_the_runtimes_validator(lab, started):
         lab.wait_pod("guarded", timeout=120)
         wait_ping(lab, "guarded", "192.0.2.2")
     finally:
+        lab.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=documents(manifests("policies/required.yaml")))
         node.validator(False)
