@@ -17,7 +17,7 @@ DEVICES = [
     device("prepared", PREPARED, __numaNode=1),
     device("prepared-blue", PREPARED, fabric="blue", linkSpeedMbps=25000, mtu=9000, rdma=True, __numaNode=0),
     device("prepared-red", PREPARED, fabric="red", attach="None", mtu=9000, linkSpeedMbps=100000, linkType="infiniband"),
-    device("prepared-drifted", PREPARED, tainted=True, verified=False),
+    device("prepared-drifted", PREPARED, tainted=True, verified=False, mtu=9000),
     device("deferred", DEFERRED, linkSpeedMbps=0),
     device("deferred-not-honoured", DEFERRED, skipHonoured=False, mtu=8999),
     device("ready", READY),
@@ -27,11 +27,12 @@ DEVICES = [
     device("ready-checked", READY, spoofCheck=True, setupBy="Driver", linkSpeedMbps=24999),
     device("ready-trusted", READY, trust=True, attach="None", cleanupBy="External", mtu=9000),
     device("ready-drifted", READY, tainted=True, verified=False, skipHonoured=False, vlan=100, spoofCheck=True, trust=True, mtu=9000),
-    device("agentless", READY, verified=False, skipHonoured=False, cleanupBy="External", attach="CNI", vlan=100, spoofCheck=True,
+    device("agentless", READY, verified=False, cleanupBy="External", attach="CNI", vlan=100, spoofCheck=True,
            trust=True, mtu=9000),
 ]
-# Other drivers' devices: nothing in common, and a namesake of an attribute.
-FOREIGN = [device("gpu-0", {"model": "x"}), device("gpu-1", {"mode": "Prepare", "verified": True, "mtu": 9000}), device("gpu-2", {})]
+# Other drivers' devices: nothing in common, and namesakes of attributes.
+FOREIGN = [device("gpu-0", {"model": "x"}), device("gpu-2", {}),
+           device("gpu-1", {"mode": "Prepare", "verified": True, "mtu": 9000, f"{DRIVER}/fabric": "blue"}, __numaNode=0)]
 
 SETTABLE = {"prepared", "prepared-blue", "prepared-red", "prepared-drifted", "deferred", "deferred-not-honoured"}
 VERIFIED = {"ready", "ready-100", "ready-10", "ready-100-not-honoured", "ready-checked", "ready-trusted"}
@@ -42,7 +43,7 @@ SELECTED = {
     "vf-deferred": {"deferred", "deferred-not-honoured"},
     "vf-preprovisioned": VERIFIED,
     "vf-skipped": VERIFIED - {"ready-100-not-honoured"},
-    "vf-ends-alone": VERIFIED - {"ready-100-not-honoured"} | {"deferred"},
+    "vf-ends-alone": VERIFIED - {"ready-100-not-honoured"} | {"deferred", "agentless"},
     "vf-set-up-by-driver": SETTABLE | {"ready-checked"},
     "vf-set-up-externally": VERIFIED - {"ready-checked"},
     "vf-cleaned-by-driver": ALL - {"ready-trusted", "agentless"},
@@ -53,7 +54,7 @@ SELECTED = {
     "vf-rdma": {"prepared-blue"},
     "vf-vlan-100": {"ready-100", "ready-100-not-honoured"},
     "vf-prepared-vlan-100": SETTABLE,
-    "vf-mtu-9000": {"prepared-blue", "ready-100", "ready-10"},
+    "vf-mtu-9000": {"prepared-blue", "prepared-drifted", "ready-100", "ready-10"},
     "vf-25g": {"prepared-blue"},
     "vf-enp1s0": SETTABLE,
     "vf-numa-0": {"prepared-blue"},
