@@ -337,9 +337,10 @@ static void explain_end(bool calls_prepare, bool calls_unprepare, bool attaches,
             "Nobody is called at the end, and no pod waits for anything: the driver takes the "
             "VF home when it sees that the pods are gone, and looks whether it is as promised.");
     else
-        explain(x, EXPLAIN_END, "EndByOthers",
-                "Nobody is called at the end, and the driver has no part in it: whoever moved the "
-                "VF takes it back.");
+        explain(
+            x, EXPLAIN_END, "EndByOthers",
+            "Nobody is called at the end, and nothing is left to the driver: it hasn't moved the "
+            "VF.");
 }
 
 static void explain_needs(struct subject *s)
