@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <sys/wait.h>
-#include <time.h>
 
 void hw_fail(const char *file, int line, const char *what, const struct err *e)
 {
@@ -20,8 +18,7 @@ int run(const char *fmt, ...)
     va_start(ap, fmt);
     _cleanup_free_ char *cmd = xvasprintf(fmt, ap);
     va_end(ap);
-    int status = system(cmd);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return shell(cmd);
 }
 
 void must(const char *fmt, ...)
@@ -31,8 +28,7 @@ void must(const char *fmt, ...)
     va_start(ap, fmt);
     _cleanup_free_ char *cmd = xvasprintf(fmt, ap);
     va_end(ap);
-    int status = system(cmd);
-    if (status != 0)
+    if (shell(cmd) != 0)
         hw_fail(__FILE__, __LINE__, cmd, NULL);
 }
 
@@ -57,8 +53,9 @@ bool lab_find(struct lab *l)
     _cleanup_(inventory_done) struct inventory inv = {0};
     _cleanup_err_ struct err e = ERR_INIT;
 
-    (void)run("for n in hw-a hw-b; do ip netns del $n 2>/dev/null; done; true");
-    CHECK_OK(sysroot_open("/", &l->root, &e), &e);
+    (void)run("ip netns del hw-a 2>/dev/null");
+    (void)run("ip netns del hw-b 2>/dev/null");
+    CHECK_OK(sysroot_open(lab_root(), &l->root, &e), &e);
     CHECK_OK(nl_open(NETLINK_ROUTE, &l->nl, &e), &e);
     l->hw = (struct hw){.root = &l->root, .nl = l->nl};
     CHECK_OK(inventory_read(&l->root, &inv, &e), &e);
@@ -75,9 +72,10 @@ struct vf_state state_of(struct lab *l, const struct subject *s)
     return st;
 }
 
-static int netns_fd(const char *netns)
+int netns_fd(const struct lab *l, const char *netns)
 {
-    _cleanup_free_ char *path = xasprintf("/run/netns/%s", netns);
+    _cleanup_free_ char *path =
+        xasprintf("%s/netns/%s", l->on_hardware ? "/run" : lab_root(), netns);
     _cleanup_err_ struct err e = ERR_INIT;
     int fd;
 
@@ -93,7 +91,7 @@ void attach(struct lab *l, struct subject *s, const char *netns, unsigned host)
     struct attach_spec spec = {.name = "net1"};
 
     must("ip netns add %s", netns);
-    _cleanup_close_ int fd = netns_fd(netns);
+    _cleanup_close_ int fd = netns_fd(l, netns);
     memcpy(spec.vf_address, s->o.address, sizeof(spec.vf_address));
     CHECK(ipnet_parse(address, true, VEC_PUSH(&spec.addrs)) == 0);
     CHECK_OK(vf_attach(&l->hw, fd, &spec, &res, &e), &e);
@@ -106,7 +104,7 @@ void attach(struct lab *l, struct subject *s, const char *netns, unsigned host)
 void detach(struct lab *l, struct subject *s)
 {
     _cleanup_err_ struct err e = ERR_INIT;
-    _cleanup_close_ int fd = netns_fd(s->netns);
+    _cleanup_close_ int fd = netns_fd(l, s->netns);
     bool moved = false;
 
     CHECK_OK(vf_detach(&l->hw, fd, s->o.address, s->o.name, &moved, &e), &e);

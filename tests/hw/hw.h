@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two VFs under test, checks that end the program, namespaces, pings. */
+/*
+ * The two VFs under test, checks that end the program, namespaces, pings. The same tests run on
+ * hardware (shell.c) and on the fake kernel (tests/unit/fakekernel/shell.c).
+ */
 #pragma once
 
 #include "sriov/attach.h"
@@ -35,17 +38,29 @@ struct lab {
     struct nl_transport *nl;
     struct hw hw;
     struct subject a, b;
+    bool on_hardware;
 };
 
 /* False if this machine has no two PFs with a VF each. Undoes what an earlier run left. */
 bool lab_find(struct lab *l);
 
-/* system(3) of a formatted command; its exit status. */
+/* Where the tests run: on hardware, or on a fake kernel that is made for them. */
+void lab_open(struct lab *l);
+void lab_close(void);
+/* sysfs is below it. */
+const char *lab_root(void);
+/* Carries a command out; its exit status. */
+int shell(const char *command);
+
+/* The same for a formatted command. */
 int run(const char *fmt, ...) _printf_(1, 2);
 /* The same, and ends the program if it fails. */
 void must(const char *fmt, ...) _printf_(1, 2);
 
 struct vf_state state_of(struct lab *l, const struct subject *s);
+
+/* Opens a namespace of that name. */
+int netns_fd(const struct lab *l, const char *netns);
 
 /* Makes the namespace and attaches with one address; then 192.0.2.`host`/24. */
 void attach(struct lab *l, struct subject *s, const char *netns, unsigned host);

@@ -315,8 +315,7 @@ static void attach_refusals(struct lab *l)
     memcpy(spec.vf_address, l->a.o.address, sizeof(spec.vf_address));
     CHECK(ipnet_parse("192.0.2.1/24", true, VEC_PUSH(&spec.addrs)) == 0);
     must("ip netns add hw-a; ip -n hw-a link add net1 type dummy");
-    _cleanup_close_ int fd = -1, own = -1;
-    CHECK_OK(netns_open("/run/netns/hw-a", &fd, &e), &e);
+    _cleanup_close_ int fd = netns_fd(l, "hw-a"), own = -1;
     CHECK_OK(netns_open("/proc/self/ns/net", &own, &e), &e);
     CHECK(vf_attach(&l->hw, own, &spec, &res, &e) == -EINVAL);
     CHECK(vf_attach(&l->hw, fd, &spec, &res, &e) == -EEXIST);
@@ -364,8 +363,7 @@ static void name_taken_at_home(struct lab *l)
 
     attach(l, &l->a, "hw-a", 1);
     must("ip link add %s type dummy; ip link add net1 type dummy", l->a.o.name);
-    _cleanup_close_ int fd = -1;
-    CHECK_OK(netns_open("/run/netns/hw-a", &fd, &e), &e);
+    _cleanup_close_ int fd = netns_fd(l, "hw-a");
     CHECK(vf_detach(&l->hw, fd, l->a.o.address, l->a.o.name, &moved, &e) == -EEXIST);
     CHECK(state_of(l, &l->a).home);
     CHECK(vf_restore(&l->hw, &l->a.o, NULL, &e) == -EEXIST);
@@ -382,9 +380,11 @@ static void made_while_pf_down(struct lab *l)
     struct vf_settings a = on_vlan(100, &mac_a);
     unsigned n = l->a.o.index + 1;
 
-    must("f=/sys/class/net/%s/device/sriov_numvfs; echo 0 >$f; ip link set %s down; echo %u >$f; "
-         "udevadm settle",
-         l->a.pf_name, l->a.pf_name, n);
+    must("echo 0 >/sys/class/net/%s/device/sriov_numvfs; ip link set %s down; "
+         "echo %u >/sys/class/net/%s/device/sriov_numvfs; udevadm settle",
+         l->a.pf_name, l->a.pf_name, n, l->a.pf_name);
+    nl_free(l->nl);
+    sysroot_done(&l->root);
     CHECK(lab_find(l));
     CHECK(mac_is_zero(&l->a.o.admin_mac));
     must("ip link set %s up", l->a.pf_name);
@@ -429,8 +429,7 @@ static void timing(struct lab *l)
         bool moved;
 
         must("ip netns add hw-a");
-        _cleanup_close_ int fd = -1;
-        CHECK(netns_open("/run/netns/hw-a", &fd, NULL) == 0);
+        _cleanup_close_ int fd = netns_fd(l, "hw-a");
         memcpy(spec.vf_address, l->a.o.address, sizeof(spec.vf_address));
         clock_gettime(CLOCK_MONOTONIC, &from);
         apply(l, &l->a, &want);
@@ -478,6 +477,7 @@ int main(int argc, char **argv)
     struct lab l = {0};
 
     setvbuf(stdout, NULL, _IOLBF, 0);
+    lab_open(&l);
     if (!lab_find(&l)) {
         puts("1..0 # SKIP no two PFs with VFs here");
         return 77;
@@ -485,7 +485,8 @@ int main(int argc, char **argv)
     printf("1..%zu\n", ARRAY_SIZE(tests));
     for (size_t i = 0; i < ARRAY_SIZE(tests); i++) {
         bool named = argc > 1 && strstr(tests[i].name, argv[1]);
-        if (argc > 1 ? !named : tests[i].fn == made_while_pf_down) {
+        bool wanted = l.on_hardware ? tests[i].fn != made_while_pf_down : tests[i].fn != timing;
+        if (argc > 1 ? !named : !wanted) {
             printf("ok %zu - %s # SKIP\n", i + 1, tests[i].name);
             continue;
         }
@@ -494,5 +495,6 @@ int main(int argc, char **argv)
     }
     nl_free(l.nl);
     sysroot_done(&l.root);
+    lab_close();
     return 0;
 }
