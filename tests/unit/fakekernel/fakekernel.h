@@ -88,6 +88,8 @@ struct fk_request {
     int netns;
     const struct fk_dev *dev; /* the interface that it names, NULL: none, or it isn't there */
     bool writes;
+    int pf, vf; /* the VF that it is about, on either side; vf -1: none */
+    int into;   /* the namespace that it moves to, -1: none */
 };
 
 struct fk_verdict {

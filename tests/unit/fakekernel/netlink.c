@@ -20,22 +20,14 @@ struct fk_socket {
     int netns;
 };
 
-/* Where the replies of a request go. */
-struct replies {
-    nl_reply_fn *fn;
-    void *data;
-    struct err *e;
-    int r; /* what fn said */
-};
-
-static void reply(struct replies *to, struct nl_msg *m)
+void fk_reply(struct replies *to, struct nl_msg *m)
 {
     if (to->r == 0 && to->fn)
         to->r = to->fn(nlmsg_hdr(m), to->data, to->e);
     nlmsg_free(m);
 }
 
-static struct fk_dev *dev_by_index(struct fk *k, int netns, int ifindex)
+struct fk_dev *fk_dev_by_index(struct fk *k, int netns, int ifindex)
 {
     for (struct fk_dev *d = k->devs; d < k->devs + FK_DEVS; d++)
         if (d->kind && d->netns == netns && d->ifindex == ifindex)
@@ -45,7 +37,7 @@ static struct fk_dev *dev_by_index(struct fk *k, int netns, int ifindex)
 
 static const struct nla_policy anything[IFLA_MAX + 1];
 
-static void parse(struct nlattr **tb, int max, const struct nlmsghdr *h, size_t head)
+void fk_parse(struct nlattr **tb, int max, const struct nlmsghdr *h, size_t head)
 {
     assert_true(nlmsg_valid_hdr(h, (int)head));
     assert_int_equal(
@@ -59,8 +51,8 @@ static struct fk_dev *named_dev(struct fk *k, int netns, const struct nlmsghdr *
     struct nlattr *tb[IFLA_MAX + 1] = {0};
 
     if (info->ifi_index)
-        return dev_by_index(k, netns, info->ifi_index);
-    parse(tb, IFLA_MAX, h, sizeof(*info));
+        return fk_dev_by_index(k, netns, info->ifi_index);
+    fk_parse(tb, IFLA_MAX, h, sizeof(*info));
     const struct nlattr *name = tb[IFLA_IFNAME] ?: tb[IFLA_ALT_IFNAME];
     return name ? fk_find(k, netns, nla_data(name)) : NULL;
 }
@@ -104,18 +96,18 @@ static int get_link(struct fk *k, int netns, const struct nlmsghdr *h, struct re
 {
     struct nlattr *tb[IFLA_MAX + 1] = {0};
 
-    parse(tb, IFLA_MAX, h, sizeof(struct ifinfomsg));
+    fk_parse(tb, IFLA_MAX, h, sizeof(struct ifinfomsg));
     bool with_vfs = tb[IFLA_EXT_MASK] && (nla_get_u32(tb[IFLA_EXT_MASK]) & RTEXT_FILTER_VF);
     if ((h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP) {
         for (struct fk_dev *d = k->devs; d < k->devs + FK_DEVS; d++)
             if (d->kind && d->netns == netns)
-                reply(to, link_message(k, d, with_vfs));
+                fk_reply(to, link_message(k, d, with_vfs));
         return 0;
     }
     const struct fk_dev *d = named_dev(k, netns, h);
     if (!d)
         return -ENODEV;
-    reply(to, link_message(k, d, with_vfs));
+    fk_reply(to, link_message(k, d, with_vfs));
     return 0;
 }
 
@@ -217,7 +209,7 @@ static int set_link(struct fk *k, int netns, const struct nlmsghdr *h, const cha
     struct fk_dev *d = named_dev(k, netns, h);
     int r = 0;
 
-    parse(tb, IFLA_MAX, h, sizeof(*info));
+    fk_parse(tb, IFLA_MAX, h, sizeof(*info));
     if (!d)
         return -ENODEV;
     const char *name = tb[IFLA_IFNAME] ? nla_data(tb[IFLA_IFNAME]) : NULL;
@@ -248,91 +240,11 @@ static int del_altname(struct fk *k, int netns, const struct nlmsghdr *h)
     struct nlattr *tb[IFLA_MAX + 1] = {0}, *names[IFLA_MAX + 1] = {0};
     struct fk_dev *d = named_dev(k, netns, h);
 
-    parse(tb, IFLA_MAX, h, sizeof(struct ifinfomsg));
+    fk_parse(tb, IFLA_MAX, h, sizeof(struct ifinfomsg));
     if (!d)
         return -ENODEV;
     assert_int_equal(nlx_parse_nested(names, IFLA_MAX, tb[IFLA_PROP_LIST], anything), 0);
     return fk_del_altname(k, d, nla_data(names[IFLA_ALT_IFNAME]));
-}
-
-static int get_addrs(struct fk *k, int netns, const struct nlmsghdr *h, struct replies *to)
-{
-    const struct ifaddrmsg *ifa = nlmsg_data(h);
-    const struct fk_dev *d = dev_by_index(k, netns, (int)ifa->ifa_index);
-
-    if (!d)
-        return -ENODEV;
-    if (d->up) {
-        struct ipnet own = {.family = AF_INET6, .prefix = 64, .b = {0xfe, 0x80}};
-
-        memcpy(own.b + 10, d->mac.b, sizeof(d->mac.b));
-        reply(to, scripted_addr(d->ifindex, &own));
-    }
-    for (unsigned i = 0; i < d->n_addrs; i++)
-        reply(to, scripted_addr(d->ifindex, &d->addrs[i]));
-    return 0;
-}
-
-static int change_addr(struct fk *k, int netns, const struct nlmsghdr *h)
-{
-    const struct ifaddrmsg *ifa = nlmsg_data(h);
-    struct fk_dev *d = dev_by_index(k, netns, (int)ifa->ifa_index);
-    struct nlattr *tb[IFA_MAX + 1] = {0};
-    struct ipnet a = {.family = ifa->ifa_family, .prefix = ifa->ifa_prefixlen};
-
-    parse(tb, IFA_MAX, h, sizeof(*ifa));
-    if (!d)
-        return -ENODEV;
-    memcpy(a.b, nla_data(tb[IFA_LOCAL]), nlx_family_bytes(a.family));
-    return h->nlmsg_type == RTM_NEWADDR ? fk_add_addr(k, d, &a) : fk_del_addr(k, d, &a);
-}
-
-static int new_route(struct fk *k, int netns, const struct nlmsghdr *h, const char **extack)
-{
-    const struct rtmsg *rtm = nlmsg_data(h);
-    struct nlattr *tb[RTA_MAX + 1] = {0};
-    struct route r = {.to = {.family = rtm->rtm_family, .prefix = rtm->rtm_dst_len}};
-
-    parse(tb, RTA_MAX, h, sizeof(*rtm));
-    struct fk_dev *d = dev_by_index(k, netns, (int)nla_get_u32(tb[RTA_OIF]));
-    if (!d)
-        return -ENODEV;
-    if (tb[RTA_DST])
-        memcpy(r.to.b, nla_data(tb[RTA_DST]), (size_t)nla_len(tb[RTA_DST]));
-    if (tb[RTA_GATEWAY]) {
-        r.has_via = true;
-        r.via.family = rtm->rtm_family;
-        r.via.prefix = rtm->rtm_family == AF_INET ? 32 : 128;
-        memcpy(r.via.b, nla_data(tb[RTA_GATEWAY]), (size_t)nla_len(tb[RTA_GATEWAY]));
-    }
-    r.metric = tb[RTA_PRIORITY] ? nla_get_u32(tb[RTA_PRIORITY]) : 0;
-    if (!r.metric && rtm->rtm_family == AF_INET6)
-        r.metric = 1024; /* IP6_RT_PRIO_USER */
-    r.table = tb[RTA_TABLE] ? nla_get_u32(tb[RTA_TABLE]) : rtm->rtm_table;
-    return fk_add_route(k, d, &r, extack);
-}
-
-static void get_routes(struct fk *k, int netns, struct replies *to)
-{
-    for (const struct fk_dev *d = k->devs; d < k->devs + FK_DEVS; d++)
-        for (unsigned i = 0; d->kind && d->netns == netns && i < d->n_routes; i++) {
-            const struct route *r = &d->routes[i];
-            const struct rtmsg rtm = {.rtm_family = r->to.family,
-                                      .rtm_dst_len = r->to.prefix,
-                                      .rtm_table = r->table < 256 ? (uint8_t)r->table : 0,
-                                      .rtm_type = RTN_UNICAST};
-            struct nl_msg *m = nlx_msg(RTM_NEWROUTE, NLM_F_MULTI, &rtm, sizeof(rtm));
-
-            nlx_put_u32(m, RTA_TABLE, r->table);
-            nlx_put_u32(m, RTA_OIF, (uint32_t)d->ifindex);
-            if (r->to.prefix)
-                nlx_put(m, RTA_DST, r->to.b, nlx_family_bytes(r->to.family));
-            if (r->has_via)
-                nlx_put(m, RTA_GATEWAY, r->via.b, nlx_family_bytes(r->via.family));
-            if (r->metric)
-                nlx_put_u32(m, RTA_PRIORITY, r->metric);
-            reply(to, m);
-        }
 }
 
 static int carry_out(struct fk *k, int netns, const struct nlmsghdr *h, struct replies *to,
@@ -347,14 +259,14 @@ static int carry_out(struct fk *k, int netns, const struct nlmsghdr *h, struct r
     case RTM_DELLINKPROP:
         return del_altname(k, netns, h);
     case RTM_GETADDR:
-        return get_addrs(k, netns, h, to);
+        return fk_get_addrs(k, netns, h, to);
     case RTM_NEWADDR:
     case RTM_DELADDR:
-        return change_addr(k, netns, h);
+        return fk_change_addr(k, netns, h);
     case RTM_NEWROUTE:
-        return new_route(k, netns, h, extack);
+        return fk_new_route(k, netns, h, extack);
     case RTM_GETROUTE:
-        get_routes(k, netns, to);
+        fk_get_routes(k, netns, to);
         return 0;
     }
     fail_msg("a request of type %u isn't known here", h->nlmsg_type);
@@ -370,14 +282,39 @@ static const struct fk_dev *subject(struct fk *k, int netns, const struct nlmsgh
     case RTM_GETADDR:
     case RTM_NEWADDR:
     case RTM_DELADDR:
-        return dev_by_index(k, netns, (int)((const struct ifaddrmsg *)nlmsg_data(h))->ifa_index);
+        return fk_dev_by_index(k, netns, (int)((const struct ifaddrmsg *)nlmsg_data(h))->ifa_index);
     case RTM_NEWROUTE:
-        parse(tb, RTA_MAX, h, sizeof(struct rtmsg));
-        return dev_by_index(k, netns, (int)nla_get_u32(tb[RTA_OIF]));
+        fk_parse(tb, RTA_MAX, h, sizeof(struct rtmsg));
+        return fk_dev_by_index(k, netns, (int)nla_get_u32(tb[RTA_OIF]));
     case RTM_GETROUTE:
         return NULL;
     }
     return (h->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP ? NULL : named_dev(k, netns, h);
+}
+
+/* Which VF, and where it is moved to. */
+static void find_vf(struct fk *k, struct fk_request *q)
+{
+    struct nlattr *tb[IFLA_MAX + 1] = {0};
+
+    q->vf = q->into = -1;
+    if (q->dev && q->dev->kind == FK_VF) {
+        q->pf = (int)q->dev->pf;
+        q->vf = (int)q->dev->vf;
+    }
+    if (!q->dev || (q->h->nlmsg_type != RTM_NEWLINK && q->h->nlmsg_type != RTM_SETLINK))
+        return;
+    fk_parse(tb, IFLA_MAX, q->h, sizeof(struct ifinfomsg));
+    if (tb[IFLA_NET_NS_FD])
+        q->into = fk_netns_of_fd(k, (int)nla_get_u32(tb[IFLA_NET_NS_FD]));
+    if (tb[IFLA_VFINFO_LIST]) {
+        const struct nlattr *info = nla_data(tb[IFLA_VFINFO_LIST]);
+        struct vf_change c = {0};
+
+        take_vf_attribute(nla_data(info), &c);
+        q->pf = (int)q->dev->pf;
+        q->vf = (int)c.index;
+    }
 }
 
 static bool is_write(const struct nlmsghdr *h)
@@ -406,7 +343,7 @@ static void trace(struct fk *k, const struct fk_request *q, const char *what, in
     if (q->h->nlmsg_type == RTM_NEWLINK || q->h->nlmsg_type == RTM_SETLINK) {
         const struct ifinfomsg *info = nlmsg_data(q->h);
 
-        parse(tb, IFLA_MAX, q->h, sizeof(*info));
+        fk_parse(tb, IFLA_MAX, q->h, sizeof(*info));
         if (tb[IFLA_NET_NS_FD])
             strbuf_printf(&b, ", into %s",
                           k->netns[fk_netns_of_fd(k, (int)nla_get_u32(tb[IFLA_NET_NS_FD]))].name);
@@ -419,7 +356,13 @@ static void trace(struct fk *k, const struct fk_request *q, const char *what, in
         if (info->ifi_change)
             strbuf_printf(&b, ", flags %x of %x", info->ifi_flags, info->ifi_change);
     }
-    strbuf_printf(&b, ": %d", r);
+    if (q->vf >= 0) {
+        _cleanup_free_ char *after = fk_vf_text(k, (unsigned)q->pf, (unsigned)q->vf);
+
+        strbuf_printf(&b, ": %d; %s", r, after);
+    } else {
+        strbuf_printf(&b, ": %d", r);
+    }
     k->on_trace(b.s, k->data);
     strbuf_done(&b);
 }
@@ -429,7 +372,7 @@ static int fk_request(struct nl_transport *t, struct nl_msg *msg, nl_reply_fn *f
 {
     struct fk_socket *s = container_of(t, struct fk_socket, base);
     const struct nlmsghdr *h = nlmsg_hdr(msg);
-    const struct fk_request q = {
+    struct fk_request q = {
         .h = h, .netns = s->netns, .dev = subject(s->k, s->netns, h), .writes = is_write(h)};
     struct fk_verdict v = {.apply = true};
     struct replies to = {.fn = fn, .data = data, .e = e};
@@ -437,6 +380,7 @@ static int fk_request(struct nl_transport *t, struct nl_msg *msg, nl_reply_fn *f
     char what[IFNAMSIZ] = "";
     int r = 0;
 
+    find_vf(s->k, &q);
     if (q.dev)
         memcpy(what, q.dev->name, sizeof(what));
     if (s->k->on_request)

@@ -25,3 +25,22 @@ void sysfs_show_vf(const struct fk *k, unsigned pf, unsigned vf, bool there);
 
 /* netlink.c: the namespace of a descriptor, -1 if it is none. */
 int fk_netns_of_fd(const struct fk *k, int fd);
+
+/* Where the replies of a request go. */
+struct replies {
+    nl_reply_fn *fn;
+    void *data;
+    struct err *e;
+    int r; /* what fn said */
+};
+
+void fk_reply(struct replies *to, struct nl_msg *m);
+struct fk_dev *fk_dev_by_index(struct fk *k, int netns, int ifindex);
+/* The attributes behind a head of `head` bytes. */
+void fk_parse(struct nlattr **tb, int max, const struct nlmsghdr *h, size_t head);
+
+/* inet.c: requests, as they are answered. */
+int fk_get_addrs(struct fk *k, int netns, const struct nlmsghdr *h, struct replies *to);
+int fk_change_addr(struct fk *k, int netns, const struct nlmsghdr *h);
+int fk_new_route(struct fk *k, int netns, const struct nlmsghdr *h, const char **extack);
+void fk_get_routes(struct fk *k, int netns, struct replies *to);

@@ -11,6 +11,7 @@
 #include "tests/unit/fakekernel/fakekernel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/rtnetlink.h>
 #include <sys/wait.h>
 
@@ -186,6 +187,7 @@ struct plan {
     unsigned n, at;
     struct fk_verdict verdict;
     bool wrote;
+    int vf, into;
 };
 
 static void count(const struct fk_request *q, struct fk_verdict *v, void *data)
@@ -195,6 +197,8 @@ static void count(const struct fk_request *q, struct fk_verdict *v, void *data)
     if (++p->n == p->at) {
         *v = p->verdict;
         p->wrote = q->writes;
+        p->vf = q->vf;
+        p->into = q->into;
     }
 }
 
@@ -222,6 +226,68 @@ static void faults_happen_where_they_are_put(void **state)
     assert_int_equal(link_change_send(w->nl, &c, &e), -ETIMEDOUT);
     assert_int_equal(d->mtu, 1300);
     w->k->on_request = NULL;
+}
+
+/* Whichever side a request is sent to, it says which VF it is about. */
+static void requests_name_their_vf(void **state)
+{
+    struct world *w = *state;
+    int netns = fk_netns_add(w->k, "pod");
+    struct fk_dev *d = fk_vf_dev(w->k, 1, 0);
+    struct vf_change vlan = {.index = 2, .set = VF_FIELD_VLAN, .vlan_id = 5};
+    struct plan p = {.at = 1, .verdict = {.apply = true}};
+    char path[96];
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    w->k->on_request = count;
+    w->k->data = &p;
+    assert_int_equal(vf_change_send(w->nl, fk_pf_dev(w->k, 0)->ifindex, &vlan, &e), 0);
+    assert_int_equal(p.vf, 2);
+    assert_int_equal(p.into, -1);
+
+    p = (struct plan){.at = 1, .verdict = {.apply = true}};
+    fk_netns_path(w->k, netns, path);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct link_change move = {.ifindex = d->ifindex, .set = LINK_FIELD_NETNS, .netns_fd = fd};
+    assert_int_equal(link_change_send(w->nl, &move, &e), 0);
+    assert_int_equal(p.vf, 0);
+    assert_int_equal(p.into, netns);
+
+    p = (struct plan){.at = 1, .verdict = {.apply = true}};
+    move = (struct link_change){
+        .ifindex = fk_pf_dev(w->k, 0)->ifindex, .set = LINK_FIELD_UP, .up = true, .netns_fd = -1};
+    assert_int_equal(link_change_send(w->nl, &move, &e), 0);
+    assert_int_equal(p.vf, -1);
+    w->k->on_request = NULL;
+}
+
+static void addresses_of_one_and_of_all(void **state)
+{
+    struct world *w = *state;
+    const struct ipnet a = {.family = AF_INET, .prefix = 24, .b = {192, 0, 2, 1}},
+                       b = {.family = AF_INET, .prefix = 24, .b = {192, 0, 2, 2}};
+    struct fk_dev *one = fk_vf_dev(w->k, 0, 0), *two = fk_vf_dev(w->k, 0, 1);
+    ipnet_vec its = {0};
+    owned_addr_vec all = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    assert_int_equal(fk_add_addr(w->k, one, &a), 0);
+    assert_int_equal(fk_add_addr(w->k, two, &b), 0);
+    assert_int_equal(addr_list(w->nl, two->ifindex, &its, &e), 0);
+    assert_int_equal(its.n, 1);
+    assert_int_equal(its.v[0].b[3], 2);
+    assert_int_equal(addr_list(w->nl, 999, &its, &e), -ENODEV);
+    assert_int_equal(addr_list_all(w->nl, &all, &e), 0);
+    unsigned found = 0;
+    vec_foreach (o, &all) {
+        if (ipnet_is_link_local(&o->addr))
+            continue;
+        found++;
+        assert_int_equal(o->ifindex, o->addr.b[3] == 1 ? one->ifindex : two->ifindex);
+    }
+    assert_int_equal(found, 2);
+    free(its.v);
+    free(all.v);
 }
 
 static void a_child_changes_the_same_kernel(void **state)
@@ -267,6 +333,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(both_sides_are_read, world_new, world_free),
         cmocka_unit_test_setup_teardown(interfaces_leave_and_come_home, world_new, world_free),
         cmocka_unit_test_setup_teardown(names_give_way_at_home, world_new, world_free),
+        cmocka_unit_test_setup_teardown(requests_name_their_vf, world_new, world_free),
+        cmocka_unit_test_setup_teardown(addresses_of_one_and_of_all, world_new, world_free),
         cmocka_unit_test_setup_teardown(faults_happen_where_they_are_put, world_new, world_free),
         cmocka_unit_test_setup_teardown(a_child_changes_the_same_kernel, world_new, world_free),
         cmocka_unit_test_setup_teardown(a_reboot_forgets, world_new, world_free),

@@ -231,11 +231,14 @@ static void add_line(struct builder *b, char *text)
 
 char *fake_sysfs_make(const char *description)
 {
-    char root[] = "/tmp/sriov-sysfs-XXXXXX";
+    char shm[] = "/dev/shm/sriov-sysfs-XXXXXX", tmp[] = "/tmp/sriov-sysfs-XXXXXX";
+    char *root = mkdtemp(shm); /* of memory, as sysfs is */
     _cleanup_free_ char *text = xstrdup(description);
     char *save = NULL;
 
-    assert_non_null(mkdtemp(root));
+    if (!root)
+        root = mkdtemp(tmp);
+    assert_non_null(root);
     struct builder b = {.root = root};
     make_dirs(&b, "sys/bus/pci/devices/");
     make_dirs(&b, "sys/class/net/");
