@@ -85,6 +85,8 @@ static int plan_tidy(const struct vf_state *s, const struct vf_original *o,
         to.min_tx_mbps = s->admin.min_tx_mbps;
         to.max_tx_mbps = s->admin.max_tx_mbps;
     }
+    if (want->set & VF_SET_LINK_STATE)
+        to.link_state = s->admin.link_state;
     return vf_plan_restore(s, &to, ret, e);
 }
 

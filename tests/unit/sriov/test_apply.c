@@ -5,6 +5,7 @@
 #include "tests/unit/sriov/script.h"
 
 #include <errno.h>
+#include <linux/if_link.h>
 
 #define M1 "52:54:00:ab:cd:01"
 
@@ -150,6 +151,36 @@ static void tidied_before(void **state)
     script_link(&sc, &mtu);
     assert_int_equal(apply(*state, &sc, &want, NULL, &e), -EBUSY);
     assert_err_has(&e, "tidying");
+}
+
+/* A claim whose VF goes into its next sandbox: each thing that is as asked stays as it is. */
+static void what_is_asked_for_isnt_tidied(void **state)
+{
+    const struct vf_settings want = {
+        .set = VF_SET_MAC | VF_SET_VLAN | VF_SET_SPOOFCHK | VF_SET_TRUST | VF_SET_MTU |
+               VF_SET_RATE | VF_SET_LINK_STATE,
+        .mac = mac_of(M1),
+        .vlan_id = 100,
+        .vlan_qos = 3,
+        .trust = true,
+        .mtu = 1400,
+        .max_tx_mbps = 500,
+        .link_state = IFLA_VF_LINK_STATE_ENABLE,
+    };
+    struct vf_state s = fresh_state();
+    struct script sc = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+
+    s.mac = s.admin.mac = want.mac;
+    s.mtu = want.mtu;
+    s.admin.vlan_id = want.vlan_id;
+    s.admin.vlan_qos = want.vlan_qos;
+    s.admin.spoofchk = want.spoofchk;
+    s.admin.trust = want.trust;
+    s.admin.max_tx_mbps = want.max_tx_mbps;
+    s.admin.link_state = want.link_state;
+    script_state(&sc, &s);
+    assert_ok(apply(*state, &sc, &want, NULL, &e), &e);
 }
 
 /* The kernel says yes and does nothing: found by reading back, and undone. */
@@ -331,6 +362,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_asked_is_nothing_sent, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(applied_and_read_back, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(tidied_before, make_rig, drop_rig),
+        cmocka_unit_test_setup_teardown(what_is_asked_for_isnt_tidied, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(accepted_but_not_done, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(own_side_lags, make_rig, drop_rig),
         cmocka_unit_test_setup_teardown(had_mark_is_told, make_rig, drop_rig),
