@@ -51,7 +51,7 @@ static int set_own_mac(struct vf_run *run, const struct link_change *c, struct e
     if (r == 0)
         return 0;
     if (is_mark_refusal(r) && send_entry_mac(run, &(struct mac){0}, NULL) == 0) {
-        run->had_mark = true;
+        run->had_mark = !run->kept_mark;
         err_clear(&why);
         r = send_own(run, c, &why);
     }
@@ -216,7 +216,8 @@ static int do_step(struct vf_run *run, const struct vf_step *st, struct err *e)
     switch (st->kind) {
     case VF_STEP_CLEAR_MARK:
         /* A driver that can't may still follow the entry that is written at the end. */
-        (void)vf_change_send(run->hw->nl, run->s->pf_ifindex, &st->admin, NULL);
+        if (vf_change_send(run->hw->nl, run->s->pf_ifindex, &st->admin, NULL) < 0)
+            run->kept_mark = true;
         return 0;
     case VF_STEP_OWN_MAC:
         return do_own_mac(run, st, e);

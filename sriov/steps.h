@@ -8,6 +8,7 @@ struct vf_run {
     const struct hw *hw;
     const struct vf_state *s; /* the plan was made from it */
     bool had_mark;            /* the PF's MAC entry turned out to be an administrator's */
+    bool kept_mark;           /* one that was to be taken off stayed: it says nothing */
 };
 
 /* vf_plan_run(), with what was found on the way in `run`. Blocks. */

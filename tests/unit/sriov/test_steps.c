@@ -409,6 +409,33 @@ static void mark_met_on_the_way_back(void **state)
     assert_ok(run(&sc, &s, &p, NULL, &e), &e);
 }
 
+/* The claim's own mark couldn't be taken off at first: met then, it isn't an administrator's. */
+static void mark_that_stayed_says_nothing(void **state)
+{
+    struct vf_state s = fresh_state();
+    struct vf_original o;
+    struct link_change own = own_mac(s.mac);
+    struct vf_change zero = entry_mac("00:00:00:00:00:00");
+    _cleanup_(vf_plan_done) struct vf_plan p = {0};
+    struct script sc = {0};
+    _cleanup_err_ struct err e = ERR_INIT;
+    bool had_mark;
+
+    (void)state;
+    vf_original_from(&s, PF_ADDRESS, &o);
+    s.mac = s.admin.mac = mac_of(M1);
+    assert_ok(vf_plan_restore(&s, &o, &p, &e), &e);
+    script_entry(&sc, &zero);
+    script_fail(&sc, -EBUSY, "in reset");
+    script_link(&sc, &own);
+    script_fail(&sc, -EADDRNOTAVAIL, NULL);
+    script_entry(&sc, &zero);
+    script_link(&sc, &own);
+    entry_read(&sc, o.mac, 0); /* it followed, and is written no more */
+    assert_ok(run(&sc, &s, &p, &had_mark, &e), &e);
+    assert_false(had_mark);
+}
+
 static void altname_in_the_way(void **state)
 {
     struct vf_state s = fresh_state();
@@ -449,10 +476,15 @@ static void altname_in_the_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failure_at_each_step), cmocka_unit_test(failing_undo_is_told),
-        cmocka_unit_test(mark_is_taken_off),    cmocka_unit_test(undo_puts_the_mark_back),
-        cmocka_unit_test(busy_while_up),        cmocka_unit_test(restore_goes_on),
-        cmocka_unit_test(entry_is_settled),     cmocka_unit_test(mark_met_on_the_way_back),
+        cmocka_unit_test(failure_at_each_step),
+        cmocka_unit_test(failing_undo_is_told),
+        cmocka_unit_test(mark_is_taken_off),
+        cmocka_unit_test(undo_puts_the_mark_back),
+        cmocka_unit_test(busy_while_up),
+        cmocka_unit_test(restore_goes_on),
+        cmocka_unit_test(entry_is_settled),
+        cmocka_unit_test(mark_met_on_the_way_back),
+        cmocka_unit_test(mark_that_stayed_says_nothing),
         cmocka_unit_test(altname_in_the_way),
     };
 
