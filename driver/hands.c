@@ -294,11 +294,9 @@ int claim_recover(struct hands *h, struct record *rec, bool *ret_gone, bool *ret
     *ret_gone = *ret_away = false;
     if (!streq(rec->boot_id, h->boot_id)) {
         /* the hardware came up fresh; what is on disk describes another boot */
+        *ret_gone = true;
         r = cdi_remove(h->cdi_dirfd, h->cdi_kind, rec->uid, e);
-        if (r == 0)
-            r = store_remove(&h->store, rec->uid, e);
-        *ret_gone = r == 0;
-        return r;
+        return r < 0 ? r : store_remove(&h->store, rec->uid, e);
     }
     switch (rec->state) {
     case RECORD_PREPARED:

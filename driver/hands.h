@@ -109,7 +109,8 @@ int claim_check(const struct record *rec, const char *netns_path, attachment_vec
 /*
  * At start, for a record of this or an earlier run: PREPARING is rolled back, RELEASING is gone on
  * with, PREPARED gets its CDI file again if that is missing; of an earlier boot: forgotten.
- * *ret_gone if there is no record any more. *ret_away as above: to be released later.
+ * *ret_gone if the claim has nothing any more; of an earlier boot that is so even where its files
+ * can't be removed, which the next start tries again. *ret_away as above: to be released later.
  */
 int claim_recover(struct hands *h, struct record *rec, bool *ret_gone, bool *ret_away,
                   struct err *e);

@@ -117,11 +117,13 @@ static int recover(struct node *n, struct err *e)
             record_free(rec);
             continue;
         }
-        if (claim_recover(&n->hands, rec, &gone, &away, &why) < 0 && !away)
+        int k = claim_recover(&n->hands, rec, &gone, &away, &why);
+        if (k < 0 && !away)
             log_error_err(&why, "claim not recovered: tried again later", "claim", title, "uid",
                           rec->uid);
-        if (gone) {
+        else if (gone)
             log_info("claim of an earlier run cleaned up", "claim", title, "uid", rec->uid);
+        if (gone) {
             record_free(rec);
             continue;
         }
