@@ -254,10 +254,13 @@ int claim_acquire(struct hands *h, struct record *rec, bool *ret_away, struct er
     rec->state = RECORD_PREPARED;
     r = store_save(&h->store, rec, e);
     if (r < 0) {
+        /* It may stand there as prepared, and must not when the hardware isn't any more. */
         rec->state = RECORD_PREPARING;
-        return roll_back(h, rec, rec->devices.n, e);
+        if (store_save(&h->store, rec, NULL) == 0)
+            return roll_back(h, rec, rec->devices.n, e);
+        rec->state = RECORD_RELEASING;
     }
-    return 0;
+    return r;
 }
 
 int claim_release(struct hands *h, struct record *rec, bool *ret_away, struct err *e)

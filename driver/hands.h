@@ -64,7 +64,7 @@ int vf_verify_promise(const struct vf_state *s, const struct grant *g, struct er
  * Mode Prepare: originals read, journalled, settings applied and read back. Mode Skip: only
  * verified; a difference is refused with expected and actual, and nothing is written to the VF.
  * *ret_away is set, with -EAGAIN, if a VF isn't home: nothing was touched. After a failure whose
- * undoing failed too the record is RELEASING and its journal stays.
+ * undoing failed too, or couldn't be noted, the record is RELEASING and its journal stays.
  */
 int claim_acquire(struct hands *h, struct record *rec, bool *ret_away, struct err *e);
 
