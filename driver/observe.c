@@ -12,6 +12,7 @@
 
 #define SETTLE_MS   100
 #define INTERVAL_MS (3 * 60 * 1000) /* what no message tells: a foreign tool's VLAN on a VF */
+#define RETRY_MS    10000           /* where the hardware couldn't be read */
 
 /* When a device last changed hands; a look that began before is worth nothing. */
 struct device_epoch {
@@ -283,7 +284,8 @@ static void tell_pools(struct observe *o)
 static void take(struct observe *o, struct look *k)
 {
     if (k->result < 0) {
-        log_error_err(&k->err, "hardware not read");
+        log_error_err(&k->err, "hardware not read: tried again soon");
+        timer_set(o->interval, RETRY_MS);
         return;
     }
     take_facts(o, k);
