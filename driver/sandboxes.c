@@ -10,6 +10,7 @@
 
 struct sandbox {
     struct nri_pod pod;
+    bool started;     /* over this connection: of another's end no event may come */
     bool judged;      /* see ensure_fn */
     unsigned working; /* looked at right now: no review beside that */
 };
@@ -74,24 +75,32 @@ static struct sandbox *find(const struct sandboxes *s, const char *id)
 
 /*
  * containerd 2.4.2 forgets its sandboxes for NRI when it restarts, and sends no Stop or Remove for
- * them then (internal/nri/nri.go); that the namespace is gone says as much.
+ * them then (internal/nri/nri.go); that the namespace is gone says as much, and where a pod has
+ * none of its own, its object.
  */
-static bool is_alive(const struct sandbox *sb)
+static bool is_alive(const struct sandboxes *s, const struct sandbox *sb)
 {
-    return !sb->pod.netns || access(sb->pod.netns, F_OK) == 0;
+    struct pods *pods = s->node->pods;
+
+    if (sb->pod.netns)
+        return access(sb->pod.netns, F_OK) == 0;
+    if (sb->started || !pods || !pods_synced(pods))
+        return true;
+    const struct pod *p = pods_find(pods, sb->pod.uid);
+    return p && !p->finished;
 }
 
 bool sandboxes_alive(const struct sandboxes *s, const char *sandbox_id)
 {
     const struct sandbox *sb = find(s, sandbox_id);
 
-    return sb && is_alive(sb);
+    return sb && is_alive(s, sb);
 }
 
 bool sandboxes_have_pod(const struct sandboxes *s, const char *pod_uid)
 {
     vec_foreach (sb, &s->all)
-        if (streq((*sb)->pod.uid, pod_uid) && is_alive(*sb))
+        if (streq((*sb)->pod.uid, pod_uid) && is_alive(s, *sb))
             return true;
     return false;
 }
@@ -198,6 +207,7 @@ static void on_event(struct nri_call *call, enum nri_event ev, const struct nri_
 {
     struct node *n = data;
     struct sandboxes *s = n->sandboxes;
+    struct sandbox *sb;
     struct stop *st;
 
     (void)container;
@@ -207,7 +217,9 @@ static void on_event(struct nri_call *call, enum nri_event ev, const struct nri_
     }
     switch (ev) {
     case NRI_RUN_SANDBOX:
-        look_at(s, call, ON_RUN, add(s, pod));
+        sb = add(s, pod);
+        sb->started = true;
+        look_at(s, call, ON_RUN, sb);
         break;
     case NRI_CREATE_CONTAINER:
         look_at(s, call, ON_CREATE, add(s, pod));
@@ -245,6 +257,7 @@ static void on_synchronize(const nri_pod_vec *pods, const nri_container_vec *con
 
         vec_foreach (p, pods)
             there |= streq(p->id, s->all.v[i]->pod.id);
+        s->all.v[i]->started = false;
         if (!there)
             forget(s, s->all.v[i]->pod.id);
     }
