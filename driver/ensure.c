@@ -13,7 +13,6 @@
 
 /* Of the pod, and then of its claims: both within the runtime's 2 s. */
 #define RESOLVE_TIMEOUT_MS 800
-#define DEADLINE_MARGIN_MS 300
 
 /* One sandbox being brought to have all its VFs. */
 struct ensure {
@@ -441,7 +440,7 @@ void ensure_vfs(struct node *n, struct nri_call *call, enum occasion why, const 
     };
     if (call) {
         en->deadline = timer_new(n->loop, ensure_late, en);
-        timer_set(en->deadline, nri_request_timeout_ms(n->nri) - DEADLINE_MARGIN_MS);
+        timer_set(en->deadline, nri_request_timeout_ms(n->nri) - NRI_MARGIN_MS);
     }
     en->resolving = true;
     pods_resolve(n->pods, en->namespace, en->name, en->pod_uid, RESOLVE_TIMEOUT_MS, resolved, en);

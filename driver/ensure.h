@@ -7,6 +7,8 @@
 
 #include "driver/node.h"
 
+#define NRI_MARGIN_MS 300 /* what an answer is given before the runtime's time is up */
+
 /* Why the VFs of a sandbox are looked at. */
 enum occasion { ON_RUN, ON_CREATE, ON_REVIEW };
 

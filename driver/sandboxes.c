@@ -168,10 +168,21 @@ void sandboxes_review(struct sandboxes *s)
 /* A sandbox that stops: its VFs are moved home one claim after another. */
 struct stop {
     struct sandboxes *s;
-    struct nri_call *call;
+    struct nri_call *call; /* NULL: answered, since the runtime's time was nearly up */
     char *sandbox_id;
-    bool removed;
+    struct timer *late;
 };
+
+/*
+ * The kernel takes its time. Nothing depends on the answer, but a plugin that is late is closed,
+ * and pods would start without it.
+ */
+static void stop_late(void *data)
+{
+    struct stop *st = data;
+
+    nri_reply(TAKE_PTR(st->call), NULL, NULL);
+}
 
 static void stop_next(struct claim *c, struct err *e, void *data)
 {
@@ -188,8 +199,10 @@ static void stop_next(struct claim *c, struct err *e, void *data)
             return;
         }
     forget(st->s, st->sandbox_id);
-    nri_reply(st->call, NULL, NULL);
+    if (st->call)
+        nri_reply(st->call, NULL, NULL);
     node_review_claims(n);
+    timer_free(st->late);
     free(st->sandbox_id);
     free(st);
 }
@@ -228,6 +241,8 @@ static void on_event(struct nri_call *call, enum nri_event ev, const struct nri_
     case NRI_REMOVE_SANDBOX:
         st = xnew(struct stop);
         *st = (struct stop){.s = s, .call = call, .sandbox_id = xstrdup(pod->id)};
+        st->late = timer_new(n->loop, stop_late, st);
+        timer_set(st->late, nri_request_timeout_ms(n->nri) - NRI_MARGIN_MS);
         stop_next(NULL, NULL, st);
         break;
     }
