@@ -26,6 +26,13 @@ struct clock *clock_system(void)
     return &c;
 }
 
+void clock_pause_ms(unsigned ms)
+{
+    const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000L};
+
+    (void)nanosleep(&ts, NULL);
+}
+
 int64_t clock_wall_ms(void)
 {
     return read_ms(CLOCK_REALTIME);

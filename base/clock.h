@@ -16,6 +16,9 @@ static inline int64_t clock_now(struct clock *c)
     return c->now_ms(c);
 }
 
+/* Sleeps: for threads that wait for the kernel or another program, never on the main loop. */
+void clock_pause_ms(unsigned ms);
+
 /* Wall clock in milliseconds since 1970, for texts and API objects only. */
 int64_t clock_wall_ms(void);
 

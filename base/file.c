@@ -11,7 +11,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define LOCK_POLL_US 2000
+#define LOCK_POLL_MS 2
 
 int fd_read(int fd, size_t max, char **ret, size_t *ret_len, struct err *e)
 {
@@ -191,7 +191,7 @@ int file_lock_wait(int dirfd, const char *name, int64_t wait_ms, int *ret_fd, st
             return err_errno(e, -errno, "locking %s", name);
         if (clock_now(clock_system()) >= end)
             return err_set(e, ERR_TRANSIENT, -EBUSY, "%s is held by another program", name);
-        (void)usleep(LOCK_POLL_US);
+        clock_pause_ms(LOCK_POLL_MS);
     }
     *ret_fd = TAKE_FD(fd);
     return 0;

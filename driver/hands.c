@@ -10,30 +10,6 @@
 
 #include <errno.h>
 
-static int verify_or_set_right(struct hands *h, const struct grant *g, struct vf_state *s,
-                               struct err *e);
-
-int hands_open(const struct hands_config *c, struct hands *ret, struct err *e)
-{
-    struct hands h = HANDS_INIT;
-    int r;
-
-    if ((r = boot_id_read(h.boot_id, e)) < 0 || (r = sysroot_open(c->sysroot, &h.root, e)) < 0 ||
-        (r = nl_open(NETLINK_ROUTE, &h.nl, e)) < 0 ||
-        (r = store_open(c->state_dir, &h.store, e)) < 0 ||
-        (r = dir_make(c->cdi_dir, 0755, &h.cdi_dirfd, e)) < 0 ||
-        (r = file_sweep(h.cdi_dirfd, e)) < 0) {
-        hands_done(&h);
-        return r;
-    }
-    h.cdi_kind = xasprintf("%s/vf", c->driver);
-    h.hook = xstrdup(c->hook);
-    h.set_right = verify_or_set_right;
-    *ret = h;
-    ret->hw = (struct hw){.root = &ret->root, .nl = ret->nl};
-    return 0;
-}
-
 char *claim_cdi_id(const char *cdi_kind, const struct record *rec, const struct record_device *d)
 {
     _cleanup_free_ char *name = xasprintf("%s-%s", rec->uid, d->grant.device);
@@ -135,6 +111,27 @@ static int verify_or_set_right(struct hands *h, const struct grant *g, struct vf
     if (r >= 0)
         r = read_state(h, g, s, e);
     return r < 0 ? r : vf_verify_promise(s, g, e);
+}
+
+int hands_open(const struct hands_config *c, struct hands *ret, struct err *e)
+{
+    struct hands h = HANDS_INIT;
+    int r;
+
+    if ((r = boot_id_read(h.boot_id, e)) < 0 || (r = sysroot_open(c->sysroot, &h.root, e)) < 0 ||
+        (r = nl_open(NETLINK_ROUTE, &h.nl, e)) < 0 ||
+        (r = store_open(c->state_dir, &h.store, e)) < 0 ||
+        (r = dir_make(c->cdi_dir, 0755, &h.cdi_dirfd, e)) < 0 ||
+        (r = file_sweep(h.cdi_dirfd, e)) < 0) {
+        hands_done(&h);
+        return r;
+    }
+    h.cdi_kind = xasprintf("%s/vf", c->driver);
+    h.hook = xstrdup(c->hook);
+    h.set_right = verify_or_set_right;
+    *ret = h;
+    ret->hw = (struct hw){.root = &ret->root, .nl = ret->nl};
+    return 0;
 }
 
 /* Reads originals of all devices into the record, and what the contract says of them. */

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 
-#define RETRY_US       100000
+#define RETRY_MS       100
 #define SANDBOX_ID_MAX 255
 
 int hook_options_parse(int argc, char **argv, struct hook_options *ret, struct err *e)
@@ -249,10 +249,10 @@ int hook_run(const struct hook_options *o, const struct hook_container *c, bool 
         }
         /* A VF that an earlier sandbox of the pod had is home within 0.1 s as a rule. */
         now = clock_now(clock_system());
-        if (verdict != HOOK_ATTACH || e->kind != ERR_TRANSIENT || now + RETRY_US / 1000 > end)
+        if (verdict != HOOK_ATTACH || e->kind != ERR_TRANSIENT || now + RETRY_MS > end)
             break;
         err_clear(e);
-        (void)usleep(RETRY_US);
+        clock_pause_ms(RETRY_MS);
         r = 0;
     }
     hands_done(&t.hands);

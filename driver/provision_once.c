@@ -3,8 +3,9 @@
 
 #include "base/file.h"
 #include "base/worker.h"
+#include "driver/hands.h"
 #include "driver/provision_text.h"
-#include "driver/store.h"
+#include "driver/table.h"
 #include "driver/verbs.h"
 
 #include <errno.h>
@@ -95,18 +96,18 @@ static int take_locks(struct verb *v, struct err *e)
 /* Records of another boot are of hardware that came up fresh since. */
 static int read_holders(struct verb *v, struct err *e)
 {
-    _cleanup_free_ char *boot = NULL;
-    struct store_content c = {0};
     _cleanup_err_ struct err why = ERR_INIT;
-    int r = file_read(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 100, &boot, NULL, e);
+    struct store_content c = {0};
+    char boot[BOOT_ID_SIZE];
+    int r = boot_id_read(boot, e);
 
-    if (r == 0)
-        r = store_look(v->o->state_dir, &c, &why);
+    if (r < 0)
+        return r;
+    r = store_look(v->o->state_dir, &c, &why);
     if (r == -ENOENT) /* no driver was here yet */
         return 0;
     if (r < 0)
-        return why.code ? err_move(e, &why) : r;
-    str_chomp(boot);
+        return err_move(e, &why);
     vec_foreach (rec, &c.records)
         vec_foreach (d, &(*rec)->devices) {
             _cleanup_free_ char *title = record_title(*rec);
@@ -322,7 +323,7 @@ int provision_once(const struct provision_options *o)
         .o = o,
         .root.fd = -1,
         .locks = {-1, -1},
-        .colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR"),
+        .colour = colour_wanted(),
     };
     _cleanup_err_ struct err e = ERR_INIT;
     int r = provision(&v, &e);

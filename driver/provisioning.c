@@ -17,7 +17,7 @@ struct pf_work {
 };
 
 struct vf_work {
-    char address[PCI_ADDRESS_SIZE];
+    char address[PCI_ADDRESS_SIZE], pf_address[PCI_ADDRESS_SIZE];
     bool was_right; /* in this run */
     struct attempts attempts;
 };
@@ -70,13 +70,15 @@ static struct pf_work *pf_work_of(struct provisioning *p, const char *address)
     return w;
 }
 
-static struct vf_work *vf_work_of(struct provisioning *p, const char *address)
+static struct vf_work *vf_work_of(struct provisioning *p, const char *pf_address,
+                                  const char *address)
 {
     vec_foreach (w, &p->vfs)
         if (streq((*w)->address, address))
             return *w;
     struct vf_work *w = *VEC_PUSH(&p->vfs) = xnew(struct vf_work);
     snprintf(w->address, sizeof(w->address), "%s", address);
+    snprintf(w->pf_address, sizeof(w->pf_address), "%s", pf_address);
     return w;
 }
 
@@ -173,11 +175,13 @@ static void tell_pf(struct pf_job *k, struct pf_work *w, const char *title)
                  k->in_the_way);
 }
 
-/* What was known of VFs means nothing for new ones; those of other PFs are seen again soon. */
+/* What was known of its VFs means nothing for new ones. */
 static void begin_anew(struct provisioning *p, struct pf_work *w)
 {
     w->fresh = true;
     vec_foreach (vf, &p->vfs) {
+        if (!streq((*vf)->pf_address, w->address))
+            continue;
         (*vf)->was_right = false;
         attempts_done(&(*vf)->attempts);
     }
@@ -268,7 +272,7 @@ static void vf_done(struct job *j)
 {
     struct vf_job *k = container_of(j, struct vf_job, job);
     struct provisioning *p = k->p;
-    struct vf_work *w = vf_work_of(p, k->vf_address);
+    struct vf_work *w = vf_work_of(p, k->pf_address, k->vf_address);
     _cleanup_free_ char *changed = provision_changes_text(&k->changed);
     char device[DEVICE_NAME_SIZE], ms[24];
 
@@ -324,13 +328,13 @@ static void tell_suspicious(struct vf_work *w, const struct pool *pool)
 static bool try_vf(struct provisioning *p, const char *address)
 {
     const struct provision_input in = input_of(p);
-    struct vf_work *w = vf_work_of(p, address);
     const struct pf *pf = NULL;
     const struct vf *vf = inventory_find_vf(in.inv, address, &pf);
     const struct pool *pool = vf ? provision_pool(&in, pf, vf) : NULL;
 
     if (!pool || is_held(p, address) || provisioning_has_pf(p, pf->address))
         return false;
+    struct vf_work *w = vf_work_of(p, pf->address, address);
     if (p->node->suspicious && !pf_work_of(p, pf->address)->fresh) {
         tell_suspicious(w, pool);
         return false;
@@ -410,7 +414,7 @@ static void add_todo(struct provisioning *p, const struct pf *pf)
 
         if (!vf || of != pf || !provision_pool(&in, pf, vf))
             continue;
-        struct vf_work *w = vf_work_of(p, f->vf_address);
+        struct vf_work *w = vf_work_of(p, pf->address, f->vf_address);
         w->was_right |= f->verified;
         if (f->verified)
             attempts_right(&w->attempts, now_of(p));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings applied and taken back as a whole: read, plan, run, read back. */
+#include "base/clock.h"
 #include "sriov/steps.h"
 
 #include <errno.h>
 #include <linux/if_ether.h>
 #include <stdio.h>
-#include <time.h>
 
 /*
  * With some drivers a new entry of the PF resets the VF, which takes its MAC over only when that is
@@ -13,13 +13,6 @@
  */
 #define SETTLE_TRIES 10
 #define SETTLE_MS    100
-
-static void pause_ms(unsigned ms)
-{
-    const struct timespec ts = {.tv_nsec = (long)ms * 1000000L};
-
-    (void)nanosleep(&ts, NULL);
-}
 
 static void take_state(struct vf_state *from, struct vf_state *ret)
 {
@@ -45,7 +38,7 @@ static int read_back(const struct hw *hw, const struct vf_original *o, const str
         if (!mac || !own_side_lags(ret, mac) || try == SETTLE_TRIES)
             return 0;
         vf_state_done(ret);
-        pause_ms(SETTLE_MS);
+        clock_pause_ms(SETTLE_MS);
     }
 }
 

@@ -1,32 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sriov/provision.h"
 
+#include "base/clock.h"
 #include "sriov/inventory.h"
 #include "sriov/pci.h"
 #include "sriov/steps.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #define DEVICES       "sys/bus/pci/devices"
 #define POLL_MS       50
 #define HOME_TRIES    20 /* of POLL_MS: udev gives a new interface its name */
 #define PF_NAME_CHARS 64
 
-static void pause_ms(unsigned ms)
-{
-    const struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000L};
-
-    (void)nanosleep(&ts, NULL);
-}
-
 static int64_t now_ms(void)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    return clock_now(clock_system());
 }
 
 /* "enp1s0 (0000:01:00.0)", or the address alone. */
@@ -69,7 +59,7 @@ static int bring_up(const struct hw *hw, const char *pf_address, unsigned carrie
             return err_set(e, ERR_PERMANENT, -EIO, "accepted, but it is down");
         if (after.carrier || now_ms() >= end)
             return 0;
-        pause_ms(POLL_MS);
+        clock_pause_ms(POLL_MS);
     }
 }
 
@@ -163,7 +153,7 @@ static int wait_for_vfs(const struct sysroot *r, const char *pf_address, unsigne
             return err_set(e, ERR_TRANSIENT, -ETIMEDOUT, "%u s after they were made %s",
                            wait_ms / 1000, lacks);
         else
-            pause_ms(POLL_MS);
+            clock_pause_ms(POLL_MS);
     }
     return 0;
 }
@@ -274,7 +264,7 @@ static int read_settled(const struct hw *hw, const char *pf_address, const char 
             return r < 0 ? err_move(e, &why) : 0;
         if (r == 0)
             vf_state_done(ret);
-        pause_ms(POLL_MS);
+        clock_pause_ms(POLL_MS);
     }
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path without Prepare: the kubelet calls nobody, and the pod has what the slice promised."""
 from lab import wait_for
-from objects import (SKIP_PF, Vf, address_of, allocated, claim, environment, link_in_pod, ping, pools, rpcs,
-                     skips, vf_of_claim, wait_ping, wait_state)
+from objects import (SKIP_PF, Vf, address_of, allocated, claim, environment, in_netns, link_in_pod, ping, pools,
+                     rpcs, skips, vf_of_claim, wait_ping, wait_state)
 
 
 def skip_claim(name, address, settings=None, **kwargs):
@@ -70,7 +70,7 @@ def test_packets_and_the_way_back_without_a_call(lab, started):
     assert same["MAC"] == link_in_pod(lab, "same", "net1")["mac"]
 
     # what the pod changes doesn't stay
-    lab.exec("skip", "ip", "link", "set", "net1", "mtu", "1300", check=False)
+    in_netns(node, "skip", "ip link set net1 mtu 1300")
     lab.delete("pod", "skip")
     wait_state(vf, before)
     wait_for(lambda: node.run(f"ls {started.state} | grep -c json || true").strip() == "2", 20, "the skip claim's record is gone")
