@@ -20,8 +20,8 @@ static const char usage[] =
     "usage: sriov-dra claims [--need-driver] [--node NAME] [-o text|json] [OPTION]...\n"
     "Lists every live claim of the driver, by node, and what it still needs from the node driver.\n"
     "\n"
-    "      --need-driver       only those that need it; exits 1 if there is one, 0 if there is "
-    "none\n"
+    "      --need-driver       only those that need it; exits 1 if there is one, 0 if there is\n"
+    "                          none\n"
     "      --node NAME         only those on this node\n"
     "  -o, --output FORMAT     text (default) or json\n"
     "      --driver-name NAME  (default: sriov-dra.dev)\n"
@@ -41,6 +41,7 @@ static const char rules[] =
 struct options {
     const char *driver, *node, *kubeconfig;
     bool json, need_driver;
+    bool driver_named; /* --driver-name was given */
 };
 
 /* ---- what there is */
@@ -50,7 +51,7 @@ struct view {
     struct cluster *cluster;
     live_claim_vec claims;
     struct live_index index;
-    bool node_seen;
+    bool node_seen, driver_seen;
 };
 
 static void view_done(struct view *v)
@@ -70,6 +71,7 @@ static int take_claim(const json_t *item, void *data, struct err *e)
 
     if (r <= 0)
         return r;
+    v->driver_seen = true;
     if (v->o->node && !live_claim_on(&c, v->o->node))
         live_claim_done(&c);
     else
@@ -87,6 +89,7 @@ static int take_slice(const json_t *item, void *data, struct err *e)
     struct view *v = data;
 
     (void)e;
+    v->driver_seen |= streq_null(json_str_at(item, "spec.driver"), v->o->driver);
     live_see_slice(&v->index, v->o->driver, item);
     return 0;
 }
@@ -130,6 +133,27 @@ static bool asks_nodes(const struct view *v)
     return asks;
 }
 
+/*
+ * A driver's name with a typing error in it has no claims, and the guard must not say that nothing
+ * needs it. The default one may well be gone from the cluster already.
+ */
+static int check_driver(struct view *v, struct err *e)
+{
+    int r = 0;
+
+    if (!v->o->need_driver || !v->o->driver_named || v->driver_seen)
+        return 0;
+    r = cluster_list_slices(v->cluster, v->o->driver, NULL, take_slice, see_again, v, e);
+    if (r < 0 || v->driver_seen)
+        return r;
+    return err_set(
+        e, ERR_USER, -ENOENT,
+        "nothing in the cluster knows a driver \"%s\": no live claim has a device of it, "
+        "and no ResourceSlice is its. Is --driver-name right? (`kubectl get "
+        "resourceslices` lists the drivers.)",
+        v->o->driver);
+}
+
 /* Claims first: what slices and nodes say of them is then no older. */
 static int view_read(struct view *v, struct err *e)
 {
@@ -154,7 +178,7 @@ static int view_read(struct view *v, struct err *e)
     if (!is_there && !v->node_seen)
         return err_set(e, ERR_USER, -ENOENT,
                        "there is no node \"%s\", and no live claim that was on it", v->o->node);
-    return 0;
+    return check_driver(v, e);
 }
 
 /* ---- shown to people */
@@ -401,6 +425,7 @@ int cmd_claims(int argc, char **argv)
             break;
         case OPT_DRIVER:
             o.driver = optarg;
+            o.driver_named = true;
             break;
         case OPT_KUBECONFIG:
             o.kubeconfig = optarg;

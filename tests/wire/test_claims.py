@@ -275,6 +275,26 @@ def test_a_node_that_is_not_there(machine, verb):
     assert said == "sriov-dra claims: there is no node \"nod-1\", and no live claim that was on it\n"
 
 
+def test_a_driver_that_nobody_knows(machine, verb):
+    """Nor does such a driver's name have any. The default one may have been removed already."""
+    machine.api.start()
+    agentless(machine, 1)
+    machine.api.put("nodes", {**node(), "metadata": {"name": "node-2"}})
+    machine.api.put("resourceslices", slice_of("NRI", "v0", pool="node-2", driver="idle.example.com"))
+    named = ("claims", "--need-driver", "--driver-name")
+    said = verb(*named, "sriov-dra.dve", status=3)
+    assert said.stdout == ""
+    assert said.stderr.startswith('sriov-dra claims: nothing in the cluster knows a driver "sriov-dra.dve": ')
+    assert verb(*named, "sriov-dra.dve", "--node", NODE, status=3).stdout == ""
+    assert verb(*named, "idle.example.com").stdout == "0 live claims of idle.example.com, 0 need the node driver.\n"
+    assert verb(*named, DRIVER, "--node", "node-2").returncode == 0, "its claims are elsewhere"
+    assert verb("claims", "--driver-name", "sriov-dra.dve").returncode == 0, "a list is no guard"
+    machine.api.delete("resourceslices", f"{NODE}-{DRIVER}-CNI")
+    machine.api.delete("resourceclaims", "c0", "default")
+    assert verb("claims", "--need-driver").returncode == 0
+    assert verb(*named, DRIVER, status=3).stdout == ""
+
+
 def test_no_server(machine, verb):
     said = verb("claims", "--need-driver", status=3).stderr
     assert re.match(rf"sriov-dra claims: GET {CLAIMS}: http://127.0.0.1:6443: ", said)
