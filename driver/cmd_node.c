@@ -2,6 +2,7 @@
 /* The verb `node`: the driver of one node. */
 #include "base/log.h"
 #include "driver/hook.h"
+#include "driver/names.h"
 #include "driver/node.h"
 #include "driver/verbs.h"
 
@@ -72,24 +73,6 @@ static const struct option options[] = {
     {"help", no_argument, NULL, 'h'},
     {0},
 };
-
-/* A DNS subdomain of at most 63 characters, as ResourceSlice.spec.driver wants it. */
-static bool driver_name_ok(const char *s)
-{
-    size_t n = strlen(s);
-    bool edge = true; /* at the start, or behind a dot */
-
-    if (n == 0 || n > 63)
-        return false;
-    for (const char *p = s; *p; p++) {
-        bool alnum = (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9');
-
-        if (!alnum && (edge || (*p != '-' && *p != '.') || !p[1] || (*p == '.' && p[-1] == '-')))
-            return false;
-        edge = *p == '.';
-    }
-    return true;
-}
 
 static void block_signals(void)
 {
@@ -195,7 +178,7 @@ int cmd_node(int argc, char **argv)
         return wrong("unexpected argument", argv[optind]);
     if (!c.name || !*c.name)
         return wrong("--node-name is missing", NULL);
-    if (!driver_name_ok(c.driver))
+    if (!is_dns_subdomain(c.driver, 63))
         return wrong("--driver-name must be a DNS subdomain of at most 63 characters", c.driver);
     if (*c.kubelet_root != '/')
         return wrong("--kubelet-root must be an absolute path", c.kubelet_root);
