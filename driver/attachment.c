@@ -103,20 +103,22 @@ static int ready_again(struct hands *h, const struct record_device *d, struct er
     return h->set_right ? h->set_right(h, g, &after, e) : vf_verify_promise(&after, g, e);
 }
 
+static int make_ready(struct hands *h, const struct record_device *d, struct err *e)
+{
+    const struct grant *g = &d->grant;
+    _cleanup_(vf_state_done) struct vf_state s = {0};
+    int r = vf_state_read(&h->hw, g->pf_address, g->vf_address, g->index, &s, e);
+
+    return r == 0 && s.home ? ready_again(h, d, e) : r;
+}
+
 static int attach_one(struct hands *h, const struct record_device *d, int netns,
                       struct attach_result *ret, struct err *e)
 {
-    const struct grant *g = &d->grant;
-    const struct interface_request *i = &g->interface;
-    _cleanup_(vf_state_done) struct vf_state s = {0};
+    const struct interface_request *i = &d->grant.interface;
     struct attach_spec spec = {.mtu = i->mtu};
-    int r = vf_state_read(&h->hw, g->pf_address, g->vf_address, g->index, &s, e);
 
-    if (r < 0)
-        return r;
-    if (s.home && (r = ready_again(h, d, e)) < 0)
-        return r;
-    strcpy(spec.vf_address, g->vf_address);
+    strcpy(spec.vf_address, d->grant.vf_address);
     strcpy(spec.name, in_pod_name(d));
     /* borrowed from the record for the call */
     spec.addrs.v = i->addrs.v;
@@ -150,6 +152,10 @@ int claim_attach(struct hands *h, const struct record *rec, const char *sandbox_
         r = store_drop_sandbox(&h->store, rec->uid, e);
     if (r < 0)
         return r;
+    /* All of them first: a pod that can't have one of its VFs isn't lent the others. */
+    vec_foreach (d, &rec->devices)
+        if (d->grant.attach == ATTACH_NRI && (r = make_ready(h, d, e)) < 0)
+            return err_prefix(e, r, "VF %s", d->grant.vf_address);
     vec_foreach (d, &rec->devices) {
         struct claim_attachment *a = VEC_PUSH(&done);
 
