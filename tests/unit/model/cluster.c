@@ -111,6 +111,7 @@ struct api_call *api_send(struct api *a, const struct api_request *q, api_fn *fn
     struct api_call *call = xnew(struct api_call), **last = &c.calls;
 
     (void)a;
+    m.did.requests++;
     *call = (struct api_call){
         .method = xstrdup(q->method),
         .path = xstrdup(q->path),

@@ -68,6 +68,8 @@ int __wrap_file_remove(int dirfd, const char *name, bool durable, struct err *e)
     int error, r = 0;
     bool torn;
 
+    if (faccessat(dirfd, name, F_OK, 0) < 0)
+        m.did.writes--; /* it will be counted, and nothing is written */
     if (process_effect(true, &error, &torn)) {
         r = __real_file_remove(dirfd, name, durable, e);
         if (r == 0 && is_record(dirfd, name, uid))

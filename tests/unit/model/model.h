@@ -139,6 +139,15 @@ struct m_offer {
     enum frozen list;
 };
 
+/* What the driver did, for the node that is quiet. */
+struct deeds {
+    unsigned requests;     /* to the API server, watches aside */
+    unsigned publications; /* of anything else than before */
+    unsigned writes;       /* to the kernel or the disk */
+    unsigned reads;
+    unsigned complaints; /* warnings and errors: something isn't well */
+};
+
 struct model {
     struct fk *k;
     char *dir; /* state, CDI files, pools */
@@ -177,6 +186,7 @@ struct model {
     struct m_group groups[GROUPS], running_groups[GROUPS];
     struct m_offer offers[FK_PFS][FK_VFS]; /* as the API has them */
     unsigned numbers;
+    struct deeds did;
 };
 
 extern struct model m;
@@ -309,6 +319,7 @@ void setup_sequence(uint64_t seed);
 void setup_group(struct m_group *g); /* another mode, other settings */
 void setup_after_reboot(void);
 void end_sequence(void); /* all faults end, and what is under way does */
+void count_quiet(void);  /* test_model.c: one more that ended without a complaint */
 
 /* ---- steps.c */
 

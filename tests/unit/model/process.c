@@ -78,6 +78,7 @@ unsigned process_effect(bool writes, int *ret_error, bool *ret_torn)
 {
     *ret_error = 0;
     *ret_torn = false;
+    *(writes ? &m.did.writes : &m.did.reads) += 1;
     if (m.dead) {
         *ret_error = -ESHUTDOWN;
         return false;
@@ -172,6 +173,7 @@ void __wrap_log_record(enum log_level level, const struct err *e, const char *ms
     struct strbuf b = {0};
     va_list ap;
 
+    m.did.complaints += !m.dead && level <= LOG_WARN;
     if (!m.verbose || m.dead)
         return;
     va_start(ap, msg);

@@ -20,6 +20,7 @@ static struct {
     bool held, news;
     unsigned dropped; /* of enum slice_field: what the driver was told that the server drops */
     struct m_offer published[FK_PFS][FK_VFS];
+    char *text; /* of the slices */
 } s;
 
 unsigned vf_count(unsigned pf)
@@ -137,6 +138,18 @@ static void take_device(const json_t *device, enum frozen list)
         broken("device %s isn't verified, and in a slice that skips", json_str_at(device, "name"));
 }
 
+static char *texts_of(const json_vec *slices)
+{
+    struct strbuf b = {0};
+
+    vec_foreach (slice, slices) {
+        _cleanup_free_ char *text = json_text(*slice);
+
+        strbuf_printf(&b, "%s\n", text);
+    }
+    return b.len ? strbuf_take(&b) : xstrdup("");
+}
+
 void publish_set(struct publish *p, const char *node_uid, const device_vec *devices)
 {
     json_vec slices = {0};
@@ -145,6 +158,10 @@ void publish_set(struct publish *p, const char *node_uid, const device_vec *devi
         return;
     slices_wanted(&(struct slices_config){p->c.driver, p->c.node, node_uid}, devices, &slices);
     memset(s.published, 0, sizeof(s.published));
+    _cleanup_free_ char *text = texts_of(&slices);
+    m.did.publications += !streq_null(s.text, text);
+    free(s.text);
+    s.text = TAKE_PTR(text);
     vec_foreach (slice, &slices) {
         const json_t *skips = json_at(*slice, "spec.skipNodeOperations");
         json_t *list = json_at(*slice, "spec.devices"), *device;
@@ -459,5 +476,6 @@ void scheduler_review(void)
 
 void scheduler_reset(void)
 {
+    free(s.text);
     memset(&s, 0, sizeof(s));
 }

@@ -184,12 +184,33 @@ static bool any_pod(void)
     return false;
 }
 
+/*
+ * Where nothing happens the driver looks every three minutes, and that is all. What isn't well (a
+ * pod deleted by force that lives on, a VF that others have to mend) is told now and then; nothing
+ * is written for it either.
+ */
+static bool stays_quiet(void)
+{
+    m.did = (struct deeds){0};
+    process_wait(600000);
+    if (m.did.writes)
+        broken("%u writes though nothing happens", m.did.writes);
+    if (!m.did.complaints && (m.did.requests || m.did.publications))
+        broken("on a quiet node: %u API requests, %u publications", m.did.requests,
+               m.did.publications);
+    if (m.did.reads == 0)
+        broken("nobody looks at a quiet node");
+    return !m.did.complaints;
+}
+
 void end_sequence(void)
 {
     say("the end: all is well, and time passes");
     heal();
     process_wait(190000);
     oracle_end();
+    if (stays_quiet())
+        count_quiet();
     say("the end: no pod is left");
     for (unsigned round = 0; any_pod(); round++) {
         if (round > 60)
@@ -208,6 +229,8 @@ void end_sequence(void)
     }
     process_wait(190000);
     oracle_end();
+    if (!stays_quiet())
+        broken("it complains though no pod is left");
     for (unsigned i = 0; i < CLAIMS; i++)
         if (m.claims[i].used && m.claims[i].on_disk)
             broken("claim %s is held in the end", m.claims[i].uid);
