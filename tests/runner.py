@@ -209,7 +209,24 @@ def wire(suite):
 
 def e2e(suite):
     if build(suite, "release"):
-        pytest_suite(suite, "tests/e2e", "release")
+        pytest_suite(suite, "tests/e2e", "release", ["-m", "not contract"])
+
+
+def contract(suite):
+    if build(suite, "release"):
+        pytest_suite(suite, "tests/e2e", "release", ["-m", "contract"])
+
+
+def broken(suite):
+    """Each promise with its code taken out: what passes then is a test that tests nothing."""
+    log = LOGS / "broken.log"
+    pick = [suite.pattern] if suite.pattern else []
+    run([PYTHON, "-B", TOP / "tests/e2e/broken.py", *pick], log, env={"SRIOV_DRA_BUILD": str(BUILD), "PYTHONUNBUFFERED": "1"})
+    cases = tap(log.read_text(errors="replace"))
+    for case, outcome, _ in cases:
+        suite.add(case, outcome, str(BUILD / "broken" / "broken.log"))
+    if not cases:
+        suite.add("broken", "failed", str(log))
 
 
 def bench(suite):
@@ -250,6 +267,7 @@ def lint(suite):
     if suite.wants("static hook") and build(suite, "release", "sriov-dra-hook"):
         suite.check("static hook", [TOP / "tests/lint/static-hook", BUILD / "sriov-dra-hook"])
     suite.check("walls", [PYTHON, "-B", TOP / "tests/lint/walls", TOP])
+    suite.check("contract", [PYTHON, "-B", TOP / "tests/e2e/broken.py", "--check"])
     suite.check("deploy", [PYTHON, "-B", TOP / "tests/lint/deploy", TOP])
     if c:
         suite.check("clang-format", ["clang-format", "--dry-run", "-Werror", *c])
@@ -261,7 +279,8 @@ def lint(suite):
                            *[f for f in files if f.endswith(".py")]])
 
 
-SUITES = {"unit": unit, "wire": wire, "lint": lint, "e2e": e2e, "bench": bench}
+SUITES = {"unit": unit, "wire": wire, "lint": lint, "contract": contract, "e2e": e2e, "broken": broken, "bench": bench}
+DEFAULT = ["unit", "wire", "lint", "contract", "e2e"]
 
 
 def stop(number, _frame):
@@ -276,7 +295,7 @@ def stop(number, _frame):
 
 
 def main():
-    names, pattern = sys.argv[1:2] or ["unit", "wire", "lint", "e2e"], (sys.argv[2:3] or [None])[0]
+    names, pattern = sys.argv[1:2] or DEFAULT, (sys.argv[2:3] or [None])[0]
     if names[0] not in SUITES or len(sys.argv) > 3:
         print(f"usage: tests/run [{'|'.join(SUITES)} [PATTERN]]", file=sys.stderr)
         return 2

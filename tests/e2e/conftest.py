@@ -30,6 +30,7 @@ def interrupted(_number, _frame):
 def pytest_configure(config):
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
+    config.addinivalue_line("markers", "contract: a promise of docs/contract.md; broken.py has what was taken out to see it fail")
     config.addinivalue_line("markers", "lab(gates, scheduler_gates, kubelet_gates, nodes, vfs, memory): settings of the lab")
 
 
@@ -51,13 +52,17 @@ class Labs:
     def __init__(self):
         self.settings = None
         self.lab = None
+        self.running = None  # the driver that a test with `started` left, as it found it
 
     def get(self, wanted):
         gates = {k: v for k, v in wanted if k.endswith("gates")}
         machines = {k: v for k, v in wanted if k not in gates}
         if self.lab is not None and machines == self.settings and self.lab.alive():
-            self.lab.set_gates(**gates)
+            if self.lab.differs(**gates):
+                self.end_running()
+                self.lab.set_gates(**gates)
         else:
+            self.running = None
             self.close()
             lab = Lab("e2e", **dict(wanted))
             try:
@@ -68,7 +73,13 @@ class Labs:
             self.lab, self.settings = lab, machines
         return self.lab
 
+    def end_running(self):
+        if self.running is not None:
+            driver, self.running = self.running, None
+            driver.forget()
+
     def close(self):
+        self.running = None
         if self.lab is not None:
             lab, self.lab = self.lab, None
             lab.down()
@@ -87,14 +98,15 @@ def lab(request, labs):
     wanted = labs.get(settings(request.node))
     request.node.lab_under_test = wanted
     yield wanted
-    wanted.clean()
+    wanted.clean(slices=labs.running is None)
 
 
 @pytest.fixture
-def drivers(request, lab):
+def drivers(request, lab, labs):
     """A function that makes drivers: drivers(node="node1", name="driver"). All
     are ended and forgotten after the test, once its pods are gone."""
     made = []
+    labs.end_running()
     request.node.drivers_under_test = made
 
     def make(node="node1", name="driver", **kwargs):
@@ -119,13 +131,43 @@ def driver(drivers):
 
 
 @pytest.fixture
-def started(lab, driver):
-    """The driver with the pools of most tests, offered: 7 VFs to prepare, 4 to skip."""
-    provision(lab.nodes["node1"])
-    driver.start(pools())
+def started(request, lab, labs):
+    """The driver with the pools of most tests, offered: 7 VFs to prepare, 4 to skip. One that is as at its start
+    after a test runs on and serves the next: what one claim leaves behind is the next one's to find."""
+    driver = labs.running
+    if driver is not None and offers_all(lab, driver):
+        driver.begin_log()
+    else:
+        labs.end_running()
+        driver = Driver(lab.nodes["node1"], "driver")
+        driver.log_path.unlink(missing_ok=True)
+        provision(lab.nodes["node1"])
+        driver.start(pools())
+        lab.wait_slices(11)
+    labs.running = None
     lab.apply(classes())
-    lab.wait_slices(11)
-    return driver
+    request.node.drivers_under_test = [driver]
+    yield driver
+    failed = getattr(request.node, "failed", True)
+    lab.clean(slices=False)
+    if failed or not driver.alive():
+        driver.forget()
+    else:
+        labs.running = driver
+    if failed:  # what it left behind is not for the next test
+        lab.nodes["node1"].vfs(int(lab.env["VFS"]))
+
+
+def offers_all(lab, driver):
+    """Whether no claim is left, and all VFs are offered as verified."""
+    def whole():
+        slices = lab.slices()
+        devices = [d for s in slices for d in s["spec"]["devices"] if d["attributes"]["verified"]["bool"]]
+        return len(devices) == 11 and not driver.records() and {s["spec"]["pool"]["resourceSliceCount"] for s in slices} == {len(slices)}
+    try:
+        return driver.alive() and lab.wait_for(whole, 5, "the driver is as at its start")
+    except LabError:
+        return False
 
 
 def save_logs(test, lab):

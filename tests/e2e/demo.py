@@ -101,7 +101,7 @@ def story(lab, driver):
     now = skips(lab)
     check("one Unprepare was skipped, two were made", now[1] - counted[1] == 1 and rpcs(driver, mark)[1] == 2)
     check("no claim is left on record", wait_for(
-        lambda: node.run(f"ls {driver.state} | grep -c json || true").strip() == "0", 20, "the records are gone"))
+        lambda: driver.records() == 0, 20, "the records are gone"))
 
 
 def main():

@@ -99,6 +99,10 @@ class Lab:
         flags = (("--gates", gates), ("--scheduler-gates", scheduler_gates), ("--kubelet-gates", kubelet_gates))
         return [word for flag, value in flags if value is not None for word in (flag, value)]
 
+    def differs(self, **gates):
+        """Whether set_gates() would restart anything."""
+        return self._gate_options(**gates) != self.gate_options
+
     def set_gates(self, **gates):
         """Restarts what has other gates than these: gates, scheduler_gates, kubelet_gates."""
         options = self._gate_options(**gates)
@@ -288,10 +292,10 @@ class Lab:
         """What a command in the pod's container prints."""
         return self.kubectl("exec", "-n", namespace, pod, "-c", container, "--", *args, check=check)
 
-    def clean(self, namespace="default", timeout=90):
-        """Deletes pods, claims and templates of the namespace, all classes and
-        slices, and waits until pods and claims are gone."""
-        for kind in ("pod", "resourceclaim", "resourceclaimtemplate", "deviceclass", "resourceslice", "event"):
+    def clean(self, namespace="default", timeout=90, slices=True):
+        """Deletes pods, claims and templates of the namespace, all classes and, if
+        asked, slices, and waits until pods and claims are gone."""
+        for kind in ("pod", "resourceclaim", "resourceclaimtemplate", "deviceclass", *(["resourceslice"] if slices else []), "event"):
             self.must("DELETE", PATHS[kind].format(namespace), {})
         wait_for(lambda: not self.get("pod", None, namespace) and not self.get("resourceclaim", None, namespace),
                  timeout, f"pods and claims in {namespace} are gone")
@@ -419,6 +423,7 @@ class Driver:
         self.log_path = node.share / "log" / f"{name}.log"
         self.pools_path = node.share / f"{name}-pools.yaml"
         self.installed = None
+        self.log_from = 0
 
     def install(self):
         """Copies the program into the guest, if it isn't there yet, and the hook beside it."""
@@ -485,9 +490,13 @@ class Driver:
         """SIGKILL: no chance to clean up."""
         return self.signal("KILL")
 
+    def begin_log(self):
+        """What it has said so far is no longer in log()."""
+        self.log_from = self.log_path.stat().st_size if self.log_path.exists() else 0
+
     def log(self):
         try:
-            return self.log_path.read_text(errors="replace")
+            return self.log_path.read_bytes()[self.log_from:].decode(errors="replace")
         except FileNotFoundError:
             return ""
 
@@ -508,6 +517,10 @@ class Driver:
         self.install()
         words = " ".join(shlex.quote(str(a)) for a in args)
         return self.node.result(f"{self.path} {words}", check=check, timeout=timeout)
+
+    def records(self):
+        """How many claims it has on record."""
+        return int(self.node.run(f"ls {self.state} 2>/dev/null | grep -c json || true"))
 
     def forget(self):
         """Ends it and removes its state from the node, as if it never ran."""

@@ -95,8 +95,9 @@ def test_every_class_is_tested():
     assert {c["metadata"]["name"] for c in CLASSES} == set(SELECTED)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("name", SELECTED)
-def test_class_selects(cluster, name):
+def test_a_class_selects_the_guarantee_that_it_names(cluster, name):
     devices = wait_allocated(cluster, name, "admin")
     assert {(r["driver"], r["device"]) for r in devices["results"]} == {(DRIVER, d) for d in SELECTED[name]}
     # what the class asks for comes with it

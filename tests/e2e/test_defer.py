@@ -34,10 +34,6 @@ def fixture_driver(lab, drivers):
     return driver
 
 
-def records(driver):
-    return int(driver.node.run(f"ls {driver.state} | grep -c json || true"))
-
-
 def run(lab, name, address, **kwargs):
     lab.apply(asked(name, address, **kwargs))
     lab.pod(name, [name])
@@ -47,7 +43,8 @@ def run(lab, name, address, **kwargs):
     wait_ping(lab, name, "192.0.2.9")
 
 
-def test_cleaned_without_a_call(lab, driver):
+@pytest.mark.contract
+def test_a_vf_is_clean_for_the_next_claim_though_nobody_called(lab, driver):
     """No Unprepare comes: the driver sees the end itself, and the VF is clean for the next claim."""
     vf = Vf(lab.nodes["node1"], VF)
     before, counted, called = vf.state(), skips(lab), rpcs(driver)
@@ -55,14 +52,15 @@ def test_cleaned_without_a_call(lab, driver):
     assert allocated(lab, "first")[0]["skipNodeOperations"] == ["NodeUnprepareResources"]
     lab.delete("pod", "first")
     wait_state(vf, before)
-    wait_for(lambda: records(driver) == 1, 20, "the claim's record is gone")
+    wait_for(lambda: driver.records() == 1, 20, "the claim's record is gone")
     after, now = skips(lab), rpcs(driver)
     assert (after[0] - counted[0], after[1] - counted[1]) == (0, 1)
     assert (now[0] - called[0], now[1] - called[1]) == (1, 0)
     run(lab, "next", "192.0.2.2", mac="52:54:00:ab:cd:08")
 
 
-def test_pod_ends_while_the_driver_is_stopped(lab, driver):
+@pytest.mark.contract
+def test_no_deferred_pod_waits_for_a_stopped_driver(lab, driver):
     """Its claim is gone from the API too by the time the driver is back, which cleans up all the same."""
     vf = Vf(lab.nodes["node1"], VF)
     before = vf.state()
@@ -77,11 +75,12 @@ def test_pod_ends_while_the_driver_is_stopped(lab, driver):
     driver.start(deferred())
     wait_state(vf, before)
     driver.wait_log("releasing claim: no pod needs it.*default/first", since=mark)
-    wait_for(lambda: records(driver) == 1, 20, "the claim's record is gone")
+    wait_for(lambda: driver.records() == 1, 20, "the claim's record is gone")
     assert ended < 12, f"the pod took {ended:.1f} s to end"
 
 
-def test_vf_handed_on_while_the_old_namespace_holds_it(lab, driver):
+@pytest.mark.contract
+def test_a_vf_that_the_old_namespace_holds_is_awaited_and_reset(lab, driver):
     """The next claim's Prepare waits for the VF, puts it back, and uses it."""
     node = lab.nodes["node1"]
     vf = Vf(node, VF)
@@ -110,7 +109,8 @@ def test_vf_handed_on_while_the_old_namespace_holds_it(lab, driver):
     wait_state(vf, before)
 
 
-def test_sandbox_killed_under_a_live_pod(lab, driver):
+@pytest.mark.contract
+def test_nothing_is_released_under_a_living_pod(lab, driver):
     """The VF comes home and its pod lives: nothing is released, and a new sandbox gets it."""
     node = lab.nodes["node1"]
     run(lab, "first", "192.0.2.1")

@@ -9,7 +9,8 @@ from objects import (PREPARE_PF, SKIP_PF, Vf, claim, classes, in_netns, link_in_
 MAC = "52:54:00:ab:cd:0d"
 
 
-def test_vlan_changed_under_a_live_claim(lab, started):
+@pytest.mark.contract
+def test_drift_under_a_live_claim_is_shown_and_its_pod_goes_on(lab, started):
     """Tainted while it is wrong. The pod goes on: the pool doesn't say that it should end."""
     node = lab.nodes["node1"]
     vf = Vf(node, "0000:01:10.0")
@@ -33,6 +34,7 @@ def test_vlan_changed_under_a_live_claim(lab, started):
     wait_seen(lab, "0000-01-10-0", (True, []))
 
 
+@pytest.mark.contract
 def test_drift_ends_the_pod_where_the_pool_says_so(lab, driver):
     node = lab.nodes["node1"]
     provision(node)
@@ -56,6 +58,7 @@ def test_drift_ends_the_pod_where_the_pool_says_so(lab, driver):
     wait_seen(lab, "0000-02-10-0", (True, []))
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("mode", ["Prepare", "Skip"])
 def test_what_a_pod_does_to_its_vf_ends_with_it(lab, started, mode):
     """MTU, promiscuity, addresses, and where the kernel lets it the MAC: the next claim has none of it."""
@@ -89,7 +92,8 @@ def test_what_a_pod_does_to_its_vf_ends_with_it(lab, started, mode):
     wait_ping(lab, "next", "192.0.2.9")
 
 
-def test_deaf_vf_is_not_verified(lab, started):
+@pytest.mark.contract
+def test_a_vf_that_hears_nothing_is_not_verified(lab, started):
     """Every setting reads well, and no packet would pass: its own MAC isn't the PF's entry."""
     node = lab.nodes["node1"]
     wait_seen(lab, "0000-02-10-2", (True, []))

@@ -96,7 +96,8 @@ def stopped(driver):
 # ---- the driver is gone, and the pod has its VF
 
 
-def test_killed_between_prepare_and_the_sandbox(lab, started, vf):
+@pytest.mark.contract
+def test_a_driver_killed_after_prepare_costs_the_pod_nothing(lab, started, vf):
     lab.apply(asked())
     lab.pod("asked", ["asked"], containers=[{"name": "main", "command": REMEMBERS, "resources": {"claims": [{"name": "asked"}]},
                                              **IMAGE}])
@@ -112,7 +113,8 @@ def test_killed_between_prepare_and_the_sandbox(lab, started, vf):
     no_repair(started, mark)
 
 
-def test_stopped_when_the_sandbox_is_made(lab, started, vf):
+@pytest.mark.contract
+def test_a_driver_that_hangs_as_the_sandbox_is_made_costs_the_pod_nothing(lab, started, vf):
     """NRI gives up after 2 s and goes on; the driver wakes up later, with a request that nobody waits for any more."""
     lab.apply(asked())
     lab.pod("asked", ["asked"])
@@ -126,7 +128,8 @@ def test_stopped_when_the_sandbox_is_made(lab, started, vf):
     no_repair(started, mark)
 
 
-def test_killed_between_the_sandbox_and_the_container(lab, started, vf):
+@pytest.mark.contract
+def test_a_vf_lost_between_sandbox_and_container_is_there_again(lab, started, vf):
     """The VF was in the sandbox, and is taken out of it behind everybody's back: each container is looked after."""
     node = lab.nodes["node1"]
     main = {"resources": {"claims": [{"name": "asked"}]}, **IMAGE}
@@ -156,7 +159,8 @@ def test_killed_between_the_sandbox_and_the_container(lab, started, vf):
     no_repair(started, mark)
 
 
-def test_killed_while_the_sandbox_is_made(lab, started, vf):
+@pytest.mark.contract
+def test_a_driver_killed_while_it_attaches_costs_the_pod_nothing(lab, started, vf):
     """As the VF leaves the host: what the driver left undone is done before the container starts."""
     lab.apply(asked())
     lab.pod("asked", ["asked"], containers=[{"name": "main", "command": REMEMBERS, "resources": {"claims": [{"name": "asked"}]},
@@ -200,7 +204,8 @@ def test_each_container_of_a_pod_and_each_restart(lab, started, vf):
     found_again(lab, started, vf)
 
 
-def test_a_new_sandbox_without_the_driver(lab, started, vf):
+@pytest.mark.contract
+def test_a_new_sandbox_has_the_settings_without_the_driver(lab, started, vf):
     """The kubelet makes one for a live pod without a new Prepare: the settings are in force again."""
     node = lab.nodes["node1"]
     lab.apply(asked())
@@ -235,7 +240,8 @@ def refused(lab, text):
     return event["message"]
 
 
-def test_name_that_is_taken(lab, started, vf):
+@pytest.mark.contract
+def test_a_container_that_can_not_have_its_vf_is_not_started(lab, started, vf):
     """eth0 is the pod network's: refused, and the VF is at home with the claim's settings."""
     lab.apply(asked("eth0"))
     lab.pod("asked", ["asked"])
@@ -250,7 +256,8 @@ def test_name_that_is_taken(lab, started, vf):
     wait_state(vf, vf.before)
 
 
-def test_vf_in_another_namespace(lab, started, vf):
+@pytest.mark.contract
+def test_a_vf_that_another_namespace_has_is_not_taken_from_it(lab, started, vf):
     """Whoever took it keeps it; when it is back, the container that is tried again has it."""
     node = lab.nodes["node1"]
     lab.apply(asked())
@@ -268,7 +275,8 @@ def test_vf_in_another_namespace(lab, started, vf):
     found_again(lab, started, vf)
 
 
-def test_second_pod_of_a_claim(lab, started, vf):
+@pytest.mark.contract
+def test_the_hook_takes_no_vf_from_another_pod(lab, started, vf):
     """Its hook doesn't take the VF from the first; it gets it when that is gone."""
     lab.apply(asked())
     lab.pod("first", ["asked"])
@@ -346,13 +354,15 @@ def test_by_hand_on_the_node(lab, started):
 # ---- Skip: the runtime's validator
 
 
-def test_skip_with_the_runtimes_validator(lab, started):
+@pytest.mark.contract
+def test_a_guarded_skip_pod_is_not_started_without_the_driver(lab, started):
     """No CDI without Prepare, and so no hook: the runtime refuses the container while the plugin is away. The pod has a
     label, of which the policy makes the runtime's annotation."""
     node = lab.nodes["node1"]
+    mark = started.log_mark()
     node.validator(True)
     try:
-        started.wait_log("connected to the runtime's NRI(.|\n)*connected to the runtime's NRI", 60)
+        started.wait_log("connected to the runtime's NRI", 60, mark)
         lab.apply([claim("guarded", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}),
                    vlan_claim("peer", 100, "192.0.2.2", "0000:01:10.2")])
         lab.pod("peer", ["peer"])

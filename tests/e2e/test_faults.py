@@ -21,7 +21,8 @@ def peer():
                  device="0000:01:10.2")
 
 
-def test_killed_with_pods_running(lab, started):
+@pytest.mark.contract
+def test_a_killed_driver_leaves_live_claims_alone(lab, started):
     node = lab.nodes["node1"]
     vf = Vf(node, "0000:01:10.0")
     before = vf.state()
@@ -45,7 +46,7 @@ def test_killed_with_pods_running(lab, started):
         lab.delete("pod", name)
     wait_state(vf, before)
     wait_state(skip_vf, skip_before)
-    wait_for(lambda: node.run(f"ls {started.state} | grep -c json || true").strip() == "0", 20, "all records are gone")
+    wait_for(lambda: started.records() == 0, 20, "all records are gone")
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.03, 0.2])
@@ -117,7 +118,8 @@ def test_killed_while_attaching(lab, started):
     wait_state(vf, before)
 
 
-def test_stopped_driver_and_pods_that_end(lab, started):
+@pytest.mark.contract
+def test_a_skip_pod_ends_without_the_driver_and_a_prepare_pod_waits(lab, started):
     """A skip pod ends in its grace period; a prepare pod waits for the driver."""
     node = lab.nodes["node1"]
     vf, skip_vf = Vf(node, "0000:01:10.0"), Vf(node, "0000:02:10.0")
@@ -198,7 +200,7 @@ def test_containerd_restart(lab, started):
     wait_ping(lab, "asked", "192.0.2.2")
     lab.delete("pod", "skip")
     wait_state(skip_vf, skip_before)
-    wait_for(lambda: node.run(f"ls {started.state} | grep -c json || true").strip() == "2", 40, "the skip claim's record is gone")
+    wait_for(lambda: started.records() == 2, 40, "the skip claim's record is gone")
 
 
 def test_api_server_away_at_start(lab, drivers):
@@ -214,7 +216,8 @@ def test_api_server_away_at_start(lab, drivers):
     assert driver.stop() == 0
 
 
-def test_damaged_record(lab, started):
+@pytest.mark.contract
+def test_a_vf_whose_record_is_damaged_is_not_verified(lab, started):
     """Set aside; VFs that look touched aren't offered as verified, and the rest goes on."""
     node = lab.nodes["node1"]
     lab.apply(asked())

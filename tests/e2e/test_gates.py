@@ -4,6 +4,7 @@ import pytest
 
 from objects import Vf, claim, link_in_pod, rpcs, wait_ping, wait_state
 
+pytestmark = pytest.mark.contract
 OFF = "DRAOptionalNodeOperations=false"
 
 

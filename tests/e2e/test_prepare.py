@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path with Prepare: what was asked is in force, and gone afterwards."""
+import pytest
+
 from lab import IDLE, wait_for
 from objects import (Vf, address_of, allocated, claim, link_in_pod, ping, rpcs, vf_of_claim,
                      wait_ping, wait_state)
@@ -11,7 +13,8 @@ def vlan_claim(name, vlan, address, **kwargs):
     return claim(name, "vf-prepared", {"vlan": {"id": vlan}}, {"name": "net1", "addresses": [f"{address}/24"]}, **kwargs)
 
 
-def test_settings_packets_and_the_way_back(lab, started):
+@pytest.mark.contract
+def test_what_a_claim_asks_is_in_force_and_gone_afterwards(lab, started):
     node = lab.nodes["node1"]
     lab.apply([claim("asked", "vf-prepared",
                      {"macAddress": MAC.upper(), "vlan": {"id": 100, "qos": 3}, "mtu": 1400},
@@ -100,7 +103,8 @@ def test_containers_that_share_the_claim(lab, started):
     assert link_in_pod(lab, "many", "net1")["ips"] == ["192.0.2.1/24"]
 
 
-def test_sandbox_killed_under_a_live_pod(lab, started):
+@pytest.mark.contract
+def test_a_new_sandbox_has_the_settings_without_a_new_prepare(lab, started):
     """The kubelet makes a new sandbox without a new Prepare: VLAN and MAC are in force again."""
     node = lab.nodes["node1"]
     lab.apply([claim("asked", "vf-prepared", {"macAddress": MAC, "vlan": {"id": 100}, "mtu": 1400},
@@ -125,7 +129,8 @@ def test_sandbox_killed_under_a_live_pod(lab, started):
     wait_ping(lab, "asked", "192.0.2.2")
 
 
-def test_claim_shared_by_two_pods(lab, started):
+@pytest.mark.contract
+def test_a_vf_serves_one_pod_at_a_time(lab, started):
     """A VF serves one pod at a time: the second is refused, and gets it when the first is gone."""
     lab.apply([vlan_claim("shared", 100, "192.0.2.1"), vlan_claim("peer", 100, "192.0.2.2")])
     lab.pod("peer", ["peer"])

@@ -102,7 +102,8 @@ def test_provisioned_at_boot_then_offered(lab, driver, node, provision):
     assert rpcs(driver) == (2, 0)
 
 
-def test_vf_in_a_pod_is_in_the_way(lab, driver, node, provision):
+@pytest.mark.contract
+def test_a_vf_in_use_is_in_the_way_of_provisioning(lab, driver, node, provision):
     """Beside the driver, and while it is away: the number stays, nothing is touched, packets pass."""
     serve(lab, driver, storage(), PREPARED)
     lab.wait_slices(11)
@@ -130,8 +131,9 @@ def test_vf_in_a_pod_is_in_the_way(lab, driver, node, provision):
     driver.start([storage(), PREPARED])  # for the way back
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("by", ["Driver", "External"])
-def test_drift_is_repaired_where_the_driver_provisions(lab, driver, node, provision, by):
+def test_drift_is_repaired_only_where_the_driver_provisions(lab, driver, node, provision, by):
     assert provision(storage())[0] == 0
     serve(lab, driver, storage(4 if by == "Driver" else None, by), PREPARED)
     lab.wait_slices(11)
@@ -187,6 +189,7 @@ def test_driver_makes_vfs_and_makes_them_again(lab, driver, node):
     pods_on_vlan_100(lab)
 
 
+@pytest.mark.contract
 def test_drift_that_nobody_saw_is_repaired_for_the_claim(lab, driver, node):
     """A foreign `ip link set PF vf` sends no message, so the claim is the first to find it."""
     serve(lab, driver, storage(), PREPARED)
@@ -202,7 +205,8 @@ def test_drift_that_nobody_saw_is_repaired_for_the_claim(lab, driver, node):
     wait_for(lambda: vf.state()["vlan"] == 100, 10, "it comes home as its pool says")
 
 
-def test_vf_in_use_is_not_repaired(lab, driver, node):
+@pytest.mark.contract
+def test_a_vf_in_use_is_not_repaired(lab, driver, node):
     """What drifts while a pod has it is shown, and put right when the pod is gone."""
     serve(lab, driver, storage(), PREPARED)
     lab.wait_slices(11)

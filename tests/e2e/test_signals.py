@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users and operators are shown on a real node: which alternative a pod got, and the driver's own state."""
+import pytest
+
 from lab import wait_for
 from objects import address_of, allocated, claim, classes, config, environment, pools, provision
 
@@ -37,7 +39,8 @@ def metric(node, name):
     return int(lines[f"sriov_dra_{name}"])
 
 
-def test_which_alternative_a_pod_got(lab, driver):
+@pytest.mark.contract
+def test_which_alternative_was_allocated_is_told(lab, driver):
     """Preprovisioned if it can be had, else prepared: told in the claim, in the container, as event and metric."""
     node = lab.nodes["node1"]
     provision(node)

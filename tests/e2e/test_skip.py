@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The path without Prepare: the kubelet calls nobody, and the pod has what the slice promised."""
+import pytest
+
 from lab import wait_for
-from objects import (SKIP_PF, Vf, address_of, allocated, claim, environment, in_netns, link_in_pod, ping, pools,
-                     rpcs, skips, vf_of_claim, wait_ping, wait_state)
+from objects import (SKIP_PF, Vf, address_of, allocated, claim, device_class, environment, in_netns, link_in_pod, look,
+                     ping, pools, rpcs, skips, vf_of_claim, wait_ping, wait_seen, wait_state)
 
 
 def skip_claim(name, address, settings=None, **kwargs):
@@ -41,7 +43,8 @@ def test_slices_of_both_kinds_in_one_pool(lab, started):
     assert set(skip) ^ set(prepared) <= {"vlan", "vlanQos", "spoofCheck", "trust"}
 
 
-def test_packets_and_the_way_back_without_a_call(lab, started):
+@pytest.mark.contract
+def test_a_skip_pod_has_what_its_device_promises_and_nobody_is_called(lab, started):
     node = lab.nodes["node1"]
     vfs = {v.address: (v, v.state()) for v in (Vf(node, f"0000:02:{a}") for a in ("10.0", "10.2", "10.4", "10.6"))}
     counted, called = skips(lab), rpcs(started)
@@ -73,7 +76,7 @@ def test_packets_and_the_way_back_without_a_call(lab, started):
     in_netns(node, "skip", "ip link set net1 mtu 1300")
     lab.delete("pod", "skip")
     wait_state(vf, before)
-    wait_for(lambda: node.run(f"ls {started.state} | grep -c json || true").strip() == "2", 20, "the skip claim's record is gone")
+    wait_for(lambda: started.records() == 2, 20, "the skip claim's record is gone")
     after = skips(lab)
     assert (after[0] - counted[0], after[1] - counted[1]) == (1, 1)
     prepared, unprepared = rpcs(started)
@@ -86,7 +89,8 @@ def test_packets_and_the_way_back_without_a_call(lab, started):
     wait_ping(lab, "next", "192.0.2.2")
 
 
-def test_claim_with_devices_of_several_modes(lab, started):
+@pytest.mark.contract
+def test_one_device_that_does_not_skip_makes_the_kubelet_call_for_all(lab, started):
     """One device that doesn't skip is enough: the kubelet calls for all of the claim, and both are served."""
     node = lab.nodes["node1"]
     vfs = [Vf(node, "0000:01:10.0"), Vf(node, "0000:02:10.0")]
@@ -113,7 +117,8 @@ def test_claim_with_devices_of_several_modes(lab, started):
     assert [now - then for now, then in zip(rpcs(started), called)] == [1, 1]
 
 
-def test_a_vf_that_differs_leaves_the_list(lab, started):
+@pytest.mark.contract
+def test_a_vf_that_differs_leaves_the_skipping_slice(lab, started):
     """Never a false promise: the VLAN is taken off one VF behind our back."""
     node = lab.nodes["node1"]
     assert len(devices_by_list(lab)[("*",)]) == 4
@@ -128,7 +133,83 @@ def test_a_vf_that_differs_leaves_the_list(lab, started):
     wait_for(lambda: "0000-02-10-2" in devices_by_list(lab)[("*",)], 20, "the VF is back")
 
 
-def test_a_setting_that_the_vf_hasnt_is_refused(lab, started):
+@pytest.mark.contract
+def test_a_claim_that_tolerates_the_taint_is_refused_in_prepare(lab, started):
+    """The scheduler gives it the VF, in a slice without a list by then, so the kubelet asks us: it isn't as promised."""
+    node = lab.nodes["node1"]
+    vf = Vf(node, "0000:02:10.2")
+    node.run(f"ip link set {SKIP_PF} vf 1 vlan 7")
+    look(node)
+    wait_seen(lab, "0000-02-10-2", (False, ["NoSchedule"]))
+    differs = vf.state()
+    wants = skip_claim("wants", "192.0.2.1", device=vf.address)
+    wants["spec"]["devices"]["requests"][0]["exactly"] |= {
+        # a class of its own would do; the shipped ones select what is verified
+        "deviceClassName": "any", "tolerations": [{"key": "sriov-dra.dev/drifted", "operator": "Exists"}]}
+    lab.apply([device_class("any", "Skip"), wants])
+    lab.pod("wants", ["wants"])
+    event = lab.wait_event("wants", "isn't as pool storage promises")
+    assert "vlan: 7, want 100" in event["message"] and "default/wants" in event["message"]
+    assert allocated(lab, "wants")[0].get("skipNodeOperations") is None
+    assert lab.get("pod", "wants")["status"]["phase"] == "Pending"
+    assert vf.state() == differs, "others provision it: nothing is written"
+    node.run(f"ip link set {SKIP_PF} vf 1 vlan 100")
+
+
+@pytest.mark.contract
+def test_a_vf_that_drifts_before_it_is_acquired_is_refused(lab, started):
+    """It was as promised when it was allocated. Between that and the pod's sandbox, here with a kubelet that is held
+    up, somebody changes it."""
+    node = lab.nodes["node1"]
+    vf = Vf(node, "0000:02:10.0")
+    node.run("kill -STOP $(cat /run/lab/kubelet.pid)")
+    try:
+        lab.apply(skip_claim("late", "192.0.2.1", device=vf.address))
+        lab.pod("late", ["late"])
+        wait_for(lambda: (lab.get("resourceclaim", "late").get("status") or {}).get("allocation"), 30, "the claim is allocated")
+        node.run(f"ip link set {SKIP_PF} vf 0 vlan 7")
+        differs = vf.state()
+    finally:
+        node.run("kill -CONT $(cat /run/lab/kubelet.pid)")
+    event = lab.wait_event("late", "isn't as pool storage promises")
+    assert "vlan: 7, want 100" in event["message"] and "default/late" in event["message"]
+    assert allocated(lab, "late")[0]["skipNodeOperations"] == ["*"]
+    assert lab.get("pod", "late")["status"]["phase"] == "Pending"
+    assert vf.state() == differs, "others provision it: nothing is written"
+    node.run(f"ip link set {SKIP_PF} vf 0 vlan 100")
+
+
+@pytest.mark.contract
+def test_a_late_release_touches_nothing_of_the_next_claim(lab, started):
+    """The VF has gone from one claim to the next while the driver was away, which had seen the first one only."""
+    node = lab.nodes["node1"]
+    vf = Vf(node, "0000:02:10.0")
+    before = vf.state()
+    lab.apply([skip_claim("first", "192.0.2.1", device=vf.address),
+               claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]})])
+    for name in ("first", "peer"):
+        lab.pod(name, [name])
+    for name in ("first", "peer"):
+        lab.wait_pod(name)
+    wait_ping(lab, "first", "192.0.2.2")
+    assert started.stop() == 0
+    lab.delete("pod", "first")
+    lab.delete("resourceclaim", "first")
+    lab.apply(skip_claim("next", "192.0.2.3", device=vf.address))
+    lab.pod("next", ["next"])
+    lab.wait_pod("next")
+    mark = started.log_mark()
+    started.start(pools())
+    wait_ping(lab, "next", "192.0.2.2", timeout=60)
+    wait_for(lambda: started.records() == 2, 30, "the first claim's record is gone")
+    assert link_in_pod(lab, "next", "net1") == {"mac": before["mac"], "mtu": 1500, "up": True, "ips": ["192.0.2.3/24"]}
+    assert "releasing claim: no pod needs it claim=default/next" not in started.log()[mark:]
+    lab.delete("pod", "next")
+    wait_state(vf, before)
+
+
+@pytest.mark.contract
+def test_a_setting_that_the_vf_has_not_is_refused(lab, started):
     lab.apply(skip_claim("wants", "192.0.2.1", {"vlan": {"id": 300}}))
     lab.pod("wants", ["wants"])
     event = lab.wait_event("wants", "vlan")
@@ -140,8 +221,9 @@ def test_a_setting_that_the_vf_hasnt_is_refused(lab, started):
     assert vf_of_claim(lab, lab.nodes["node1"], "wants").state()["home"]
 
 
-def test_drift_at_acquire_is_refused(lab, started):
-    """It drifts after it was allocated: the sandbox is refused, and nothing is written."""
+@pytest.mark.contract
+def test_a_pod_that_started_on_a_drifted_vf_is_reported(lab, started):
+    """Nobody was there to refuse it; the driver that comes back does not mend it quietly."""
     node = lab.nodes["node1"]
     lab.apply(skip_claim("late", "192.0.2.1", device="0000:02:10.0"))
     started.stop()
@@ -155,7 +237,8 @@ def test_drift_at_acquire_is_refused(lab, started):
     node.run(f"ip link set {SKIP_PF} vf 0 vlan 100")
 
 
-def test_pod_that_started_while_the_driver_was_away_is_repaired(lab, started):
+@pytest.mark.contract
+def test_a_pod_that_started_while_the_driver_was_away_is_repaired(lab, started):
     lab.apply([skip_claim("early", "192.0.2.1"),
                claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]})])
     lab.pod("peer", ["peer"])
@@ -169,7 +252,8 @@ def test_pod_that_started_while_the_driver_was_away_is_repaired(lab, started):
     wait_ping(lab, "early", "192.0.2.2")
 
 
-def test_host_network_pod_is_refused(lab, started):
+@pytest.mark.contract
+def test_a_pod_with_host_network_is_refused(lab, started):
     node = lab.nodes["node1"]
     lab.apply(skip_claim("host", "192.0.2.1", device="0000:02:10.0"))
     vf = Vf(node, "0000:02:10.0")

@@ -92,7 +92,8 @@ def codes(document, part="Missing"):
     return [fact["code"] for fact in document["facts"] if fact["part"] == part]
 
 
-def test_the_driver_is_removed_when_nothing_needs_it(lab, driver, user):
+@pytest.mark.contract
+def test_the_driver_is_removed_only_where_nothing_needs_it(lab, driver, user):
     document = json.loads(run_here(driver, user, "claims", "-o", "json"))
     assert {c["name"]: (c["mode"], c["needs"]) for c in document["claims"]} == {
         "prepare": ("Prepare", ["Unprepare", "Attachment"]), "defer": ("DeferCleanup", ["Attachment", "CleanUp"]),
