@@ -37,6 +37,19 @@ bool device_address(const char *name, char ret[static PCI_ADDRESS_SIZE])
     return true;
 }
 
+bool contract_lacks_copy(const struct allocated_device *d, enum mode mode)
+{
+    switch (mode) {
+    case MODE_PREPARE:
+        return false;
+    case MODE_DEFER_CLEANUP:
+        return !d->skip_unprepare;
+    case MODE_SKIP:
+        return !d->skip_prepare || !d->skip_unprepare;
+    }
+    return false;
+}
+
 /* What is known of the device that is decided on. */
 struct subject {
     const struct allocated_device *asked;

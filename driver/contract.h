@@ -45,6 +45,9 @@ struct contract_input {
     const json_t *labels;  /* the node's; NULL: none */
 };
 
+/* Whether a claim's copy lacks of the list that its device's mode stands in a slice with. */
+bool contract_lacks_copy(const struct allocated_device *d, enum mode mode);
+
 /*
  * Decides all devices of an allocation. Errors name claim, device and what to do:
  * - pool not this node's; device unknown or not in any pool (any more);

@@ -203,6 +203,17 @@ void events_skip_not_honoured(struct node *n, bool by_kubelet)
                            "and run through Prepare");
 }
 
+void events_skip_not_copied(struct node *n, const struct allocation *a)
+{
+    _cleanup_free_ char *note = xasprintf(
+        "claim %s/%s, and maybe others, has no copy of the skipNodeOperations of its device's "
+        "slice, so the kubelet makes the calls: it was allocated before the list was there, or the "
+        "gate DRAOptionalNodeOperations of scheduler or API server is off",
+        a->namespace, a->name);
+
+    tell_node(n, "SkipNotCopied", "Allocate", note);
+}
+
 void events_taints_not_honoured(struct node *n)
 {
     tell_node(n, "TaintsNotHonoured", "Publish",

@@ -51,6 +51,9 @@ void events_claim_harmed(struct node *n, const struct vf_fact *f);
 /* skipNodeOperations is ignored, by the kubelet or else by the API server. */
 void events_skip_not_honoured(struct node *n, bool by_kubelet);
 
+/* A claim has no copy of its device's list, for which scheduler or API server are the reason. */
+void events_skip_not_copied(struct node *n, const struct allocation *a);
+
 /* The API server drops the taints of devices. */
 void events_taints_not_honoured(struct node *n);
 

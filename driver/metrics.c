@@ -193,6 +193,10 @@ static void put_counts(struct strbuf *out)
                 "Requests with a list of alternatives, by which of them was allocated.");
     counted(out, choices, "choice", "first", METRIC_CHOICE_FIRST);
     counted(out, choices, "choice", "later", METRIC_CHOICE_LATER);
+    counter(out, PREFIX "lists_not_copied_total",
+            "Claims that the kubelet had prepared, as they have no copy of the skipNodeOperations "
+            "of their device's slice.",
+            METRIC_LIST_NOT_COPIED);
     counter(out, PREFIX "drift_total", "VFs that were found different from what is promised.",
             METRIC_DRIFT);
     counter(out, PREFIX "slice_writes_total", "ResourceSlices written or deleted.",

@@ -33,12 +33,13 @@ enum metric {
     METRIC_SANDBOX_UNKNOWN,  /* let go: whether it has a claim of ours couldn't be known */
     METRIC_CHOICE_FIRST,     /* of a prioritised list */
     METRIC_CHOICE_LATER,
+    METRIC_LIST_NOT_COPIED, /* a claim without its device's skipNodeOperations */
     METRIC_DRIFT,
     METRIC_SLICE_WRITTEN,
     METRIC_EVENT_WRITTEN,
     METRIC_EVENT_DROPPED,
 };
-#define METRICS 10
+#define METRICS 11
 void metrics_count(enum metric m);
 
 /* What each pool has, from what an offer is made of; replaces what was said before. */

@@ -38,6 +38,7 @@ struct node {
     char *uid;          /* of the Node object; NULL until seen */
     json_t *labels;     /* of the Node object */
     bool skip_declared; /* the kubelet's gate, from status.declaredFeatures */
+    bool told_not_copied;
     unsigned dropped;   /* of enum slice_field: what the API server doesn't keep of our slices */
     bool suspicious;    /* a record was damaged: free VFs must look untouched to be offered */
     bool registered;    /* the kubelet's last verdict */

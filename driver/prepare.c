@@ -275,6 +275,26 @@ static void acquisition_go_on(void *data)
     acquisition_free(a);
 }
 
+/* The scheduler's gate can't be seen, but what it doesn't copy can. */
+static void note_lists(struct node *n, const struct allocation *a, const grant_vec *grants)
+{
+    bool lacks = false;
+
+    for (size_t i = 0; i < grants->n; i++) /* in the order of the allocation */
+        lacks |= contract_lacks_copy(&a->devices.v[i], grants->v[i].mode);
+    if (!lacks || !n->skip_declared || n->dropped & SLICE_FIELD_LIST)
+        return;
+    metrics_count(METRIC_LIST_NOT_COPIED);
+    if (n->told_not_copied)
+        return;
+    n->told_not_copied = true;
+    _cleanup_free_ char *title = xasprintf("%s/%s", a->namespace, a->name);
+    log_warn("a claim has no copy of its device's skipNodeOperations, so the kubelet makes the "
+             "calls: it is older than the list, or the gate of scheduler or API server is off",
+             "claim", title, "uid", a->uid);
+    events_skip_not_copied(n, a);
+}
+
 void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubelet, int64_t wait_ms,
                   claim_fn *fn, void *data)
 {
@@ -286,6 +306,8 @@ void node_acquire(struct node *n, const struct allocation *alloc, bool by_kubele
         fn(NULL, &e, data);
         return;
     }
+    if (by_kubelet)
+        note_lists(n, alloc, &grants);
     struct acquisition *a = xnew(struct acquisition);
     *a = (struct acquisition){
         .node = n,

@@ -18,7 +18,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("SRIOV_DRA_BUILD", TOP / "build")).absolute() / "broken"
 
-# What is taken out: (tests that must fail, file, its text, what stands there instead).
+# What is taken out: (tests that must fail, file, its text, what stands there instead), and three more of these where a
+# promise is kept in two places, each of which would do.
 BROKEN = {
     "a VF that differs stays in its slice": (
         ["test_a_vf_that_differs_leaves_the_skipping_slice", "test_drift_is_repaired_only_where_the_driver_provisions"],
@@ -44,17 +45,21 @@ BROKEN = {
         "driver/hands.c", "if (!g->may_raise_pf || vf_verify_promise(s, g, NULL) == 0)", "if (true)"),
     "provisioning doesn't ask who holds a VF": (
         ["test_a_vf_in_use_is_not_repaired", "test_a_change_of_mode_strands_no_claim"],
-        "driver/provisioning.c", "return claims_holder(p->node->claims, device) != NULL;", "return false && device[0];"),
+        "driver/provisioning.c", "return claims_holder(p->node->claims, device) != NULL;", "return false && device[0];",
+        # for what is away, settings of the PF's list only, as if it were home
+        "sriov/provision.c", "    if (!s->home)\n        return err_set(e, ERR_TRANSIENT, -EAGAIN,", "    if (false)\n        return err_set(e, ERR_TRANSIENT, -EAGAIN,",
+        "sriov/provision.c", "    if (vf_state_unclean(s, &why) == 0)\n        return 0;\n    return err_set(e, ERR_TRANSIENT, -EIO, \"VF %u (%s) of PF %s: set, but",
+        "    if (true)\n        return 0;\n    return err_set(e, ERR_TRANSIENT, -EIO, \"VF %u (%s) of PF %s: set, but"),
     "the verb provision doesn't ask who holds a VF": (
         ["test_a_vf_in_use_is_in_the_way_of_provisioning"],
         "driver/provision_once.c", "vec_foreach (rec, &c.records)", "if (false)\n        vec_foreach (rec, &c.records)"),
     "the next claim doesn't wait for the VF of the last": (
         ["test_a_vf_that_the_old_namespace_holds_is_awaited_and_reset"],
-        "driver/prepare.c", "claims_release(n->claims, holder, left, holder_released, a);",
-        "claims_release(n->claims, holder, 0, holder_released, a);"),
-    "nobody asks which claim has a VF": (
+        "driver/node.h", "#define HOME_WAIT_MS 20000", "#define HOME_WAIT_MS 100"),
+    "the next claim takes the VF of one that isn't released": (
         ["test_a_late_release_touches_nothing_of_the_next_claim"],
-        "driver/prepare.c", "struct claim *holder = claims_holder(n->claims, d->grant.device);", "struct claim *holder = NULL;"),
+        "driver/prepare.c", "struct claim *holder = claims_holder(n->claims, d->grant.device);", "struct claim *holder = NULL;",
+        "driver/release.c", "else if (c->pods_seen)\n        release(n, c);", "else if (c->pods_seen)\n        timer_set(n->review, 8000), c->pods_seen = false;"),
     "what a pod changed of its VF is left": (
         ["test_what_a_pod_does_to_its_vf_ends_with_it", "test_a_skip_pod_has_what_its_device_promises_and_nobody_is_called"],
         "sriov/plan.c", "    if (s->mtu != o->mtu)\n        add_mtu_step(&p, s, o->mtu);\n    if (o->own_only) {",
@@ -75,6 +80,9 @@ BROKEN = {
         "if (contract_decide(&in, alloc, &grants, &e) < 0 ||\n"
         "        (by_kubelet && grants.v[grants.n - 1].mode == MODE_SKIP &&\n"
         "         err_set(&e, ERR_USER, -EINVAL, \"it skips Prepare\") < 0)) {"),
+    "lists that aren't copied aren't told": (
+        ["test_gate_off_at_the_scheduler_alone", "test_gate_turned_off_in_the_control_plane_with_claims_live"],
+        "driver/prepare.c", "if (!lacks || !n->skip_declared || n->dropped & SLICE_FIELD_LIST)", "if (true)"),
     "a slice gets a list whatever the node declares": (
         ["test_gate_off_everywhere", "test_gate_turned_off_at_the_kubelet_with_claims_live"],
         "driver/offer.c", "verified && in->skip_declared && in->lists_kept ?", "verified && in->lists_kept ?"),
@@ -150,15 +158,21 @@ def marked():
     return found
 
 
+def changes(what):
+    """Of an entry: (file, text, replacement), each."""
+    return list(zip(*[iter(BROKEN[what][1:])] * 3))
+
+
 def check():
     problems = []
     tested = {name for tests, *_ in BROKEN.values() for name in tests}
     problems += [f"{name} is marked `contract`, and nothing was broken for it" for name in sorted(marked() - tested)]
     problems += [f"{name} isn't marked `contract`, or isn't there" for name in sorted(tested - marked())]
-    for what, (_, file, old, _) in BROKEN.items():
-        count = (TOP / file).read_text(encoding="utf-8").count(old)
-        if count != 1:
-            problems.append(f"{what}: its text is found {count} times in {file}")
+    for what in BROKEN:
+        for file, old, _ in changes(what):
+            count = (TOP / file).read_text(encoding="utf-8").count(old)
+            if count != 1:
+                problems.append(f"{what}: its text is found {count} times in {file}")
     for problem in problems:
         print(f"tests/e2e/broken.py: {problem}")
     return not problems
@@ -184,10 +198,11 @@ def copy():
 
 def one(what, source, log):
     """Whether the tests of one entry fail without the code; what is said of it."""
-    tests, file, old, new = BROKEN[what]
-    path = source / file
-    whole = path.read_text(encoding="utf-8")
-    path.write_text(whole.replace(old, new), encoding="utf-8")
+    tests = BROKEN[what][0]
+    wholes = {source / file: (source / file).read_text(encoding="utf-8") for file, *_ in changes(what)}
+    for file, old, new in changes(what):
+        path = source / file
+        path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
     environment = {**os.environ, "SRIOV_DRA": str(BUILD / "out" / "sriov-dra"), "SRIOV_DRA_BUILD": str(BUILD / "out")}
     try:
         if run("ninja", "-C", BUILD / "out", "sriov-dra", "sriov-dra-hook", stdout=log, stderr=log).returncode:
@@ -201,7 +216,8 @@ def one(what, source, log):
                 missed.append(f"{test} {'passes' if status == 0 else f'ended with {status}'}")
         return not missed, "; ".join(missed)
     finally:
-        path.write_text(whole, encoding="utf-8")
+        for path, whole in wholes.items():
+            path.write_text(whole, encoding="utf-8")
 
 
 def main(arguments):

@@ -2,10 +2,10 @@
 """Where skipNodeOperations isn't honoured it is noticed, said once, and pods run through Prepare."""
 import pytest
 
-from objects import Vf, claim, link_in_pod, rpcs, wait_ping, wait_state
+from objects import Vf, allocated, claim, link_in_pod, rpcs, wait_ping, wait_state
 
 pytestmark = pytest.mark.contract
-OFF = "DRAOptionalNodeOperations=false"
+OFF, ON = "DRAOptionalNodeOperations=false", "DRAOptionalNodeOperations=true"
 
 
 def run_through_prepare(lab, driver):
@@ -29,6 +29,17 @@ def honoured(lab):
             if d["attributes"]["mode"]["string"] == "Skip"}
 
 
+def live_claim(lab, vf):
+    """A pod on a Skip VF, with packets to a prepared one."""
+    lab.apply([claim("live", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}, device=vf.address),
+               claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.9/24"]})])
+    for name in ("live", "peer"):
+        lab.pod(name, [name])
+    for name in ("live", "peer"):
+        lab.wait_pod(name)
+    wait_ping(lab, "live", "192.0.2.9")
+
+
 @pytest.mark.lab(gates=OFF)
 def test_gate_off_everywhere(lab, started):
     assert not any("skipNodeOperations" in s["spec"] for s in lab.slices())
@@ -45,7 +56,7 @@ def test_gate_off_at_the_kubelet_alone(lab, started):
     run_through_prepare(lab, started)
 
 
-@pytest.mark.lab(gates=OFF, kubelet_gates="DRAOptionalNodeOperations=true")
+@pytest.mark.lab(gates=OFF, kubelet_gates=ON)
 def test_gate_off_at_the_api_server_alone(lab, started):
     """The server drops the field without an error: only what it sends back tells."""
     started.wait_log("skipNodeOperations")
@@ -56,23 +67,18 @@ def test_gate_off_at_the_api_server_alone(lab, started):
 
 @pytest.mark.lab(scheduler_gates=OFF)
 def test_gate_off_at_the_scheduler_alone(lab, started):
-    """It doesn't copy the list, which can't be seen from the node: the kubelet calls, and is served."""
+    """It doesn't copy the list: the kubelet calls, and is served. What can be seen of it from the node is told."""
     assert honoured(lab) == {True}
     run_through_prepare(lab, started)
+    started.wait_log("a claim has no copy of its device's skipNodeOperations.*default/skip", 5)
+    lab.wait_event("node1", "SkipNotCopied: claim default/skip", 10)
 
 
 def test_gate_turned_off_at_the_kubelet_with_claims_live(lab, started):
     """They end as they began; what comes after runs through Prepare."""
-    node = lab.nodes["node1"]
-    vf = Vf(node, "0000:02:10.0")
+    vf = Vf(lab.nodes["node1"], "0000:02:10.0")
     before = vf.state()
-    lab.apply([claim("live", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]},
-                     device=vf.address),
-               claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.9/24"]})])
-    for name in ("live", "peer"):
-        lab.pod(name, [name])
-    for name in ("live", "peer"):
-        lab.wait_pod(name)
+    live_claim(lab, vf)
     called, mark = rpcs(started), started.log_mark()
     lab.set_gates(kubelet_gates=OFF)
     started.wait_log("doesn't declare DRAOptionalNodeOperations", 60, mark)
@@ -86,3 +92,29 @@ def test_gate_turned_off_at_the_kubelet_with_claims_live(lab, started):
     lab.wait_pod("late")
     wait_ping(lab, "late", "192.0.2.9")
     assert rpcs(started)[0] == called[0] + 1, "the new one came through Prepare"
+
+
+@pytest.mark.parametrize("gates", [{"gates": OFF, "kubelet_gates": ON, "scheduler_gates": ON}, {"scheduler_gates": OFF}],
+                         ids=["api-server", "scheduler"])
+def test_gate_turned_off_in_the_control_plane_with_claims_live(lab, started, gates):
+    """What is stored keeps its list, the claim's as the slice's: a live claim ends as it began. One that is allocated
+    from now on gets no copy, and runs through Prepare."""
+    vf = Vf(lab.nodes["node1"], "0000:02:10.0")
+    before = vf.state()
+    live_claim(lab, vf)
+    called, mark = rpcs(started), started.log_mark()
+    lab.set_gates(**gates)
+    wait_ping(lab, "live", "192.0.2.9")
+    assert allocated(lab, "live")[0]["skipNodeOperations"] == ["*"]
+    lab.apply(claim("late", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.2/24"]}))
+    lab.pod("late", ["late"])
+    lab.wait_pod("late")
+    wait_ping(lab, "late", "192.0.2.9")
+    assert not allocated(lab, "late")[0].get("skipNodeOperations")
+    assert rpcs(started) == (called[0] + 1, called[1]), "the new one came through Prepare"
+    started.wait_log("a claim has no copy of its device's skipNodeOperations.*default/late", 5, mark)
+    lab.delete("pod", "live")
+    wait_state(vf, before)
+    assert rpcs(started) == (called[0] + 1, called[1]), "no call for a claim that was allocated with the list"
+    lab.delete("pod", "late")
+    assert rpcs(started) == (called[0] + 1, called[1] + 1)

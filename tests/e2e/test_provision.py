@@ -199,6 +199,7 @@ def test_drift_that_nobody_saw_is_repaired_for_the_claim(lab, driver, node):
     node.run(f"ip link set {SKIP_PF} vf 2 vlan 7")
     pods_on_vlan_100(lab, vf=VFS[2])
     driver.wait_log(r"VF had drifted: it is as its pool says again vf=0000:02:10.4 pool=storage changed=\"vlan 7 -> 100\"")
+    assert not [e["message"] for e in lab.events_of("skip") if e["reason"] in ("FailedCreatePodSandBox", "PodRefused")], "it was refused first"
     vf = Vf(node, VFS[2])
     lab.delete("pod", "skip")
     vf.wait_home()

@@ -319,6 +319,25 @@ def test_server_that_drops_the_list(machine):
     assert metrics(machine)['skip_honoured{by="apiserver"}'] == 0
 
 
+def test_lists_that_are_not_copied(machine):
+    """The scheduler's gate can't be seen; that the kubelet calls for a claim which should have a list can."""
+    machine.config.write_text(pools(pool("skip", "enp2s0", "Skip"), pool("defer", "enp1s0", "DeferCleanup")))
+    machine.api.start()
+    driver = machine.start(metrics_address=ADDRESS)
+    driver.wait_line("the kubelet honours skipNodeOperations")
+    skip, defer = {"skipNodeOperations": ["*"]}, {"skipNodeOperations": ["NodeUnprepareResources"]}
+    cases = [("copied", result(SKIP_VF, **skip), 0), ("deferred", result(VF, **defer), 0), ("lacks", result(SKIP_VF), 1),
+             ("half", result(SKIP_VF, **defer), 2), ("lacks-too", result(VF), 3), ("unknown", result(VF, skipNodeOperations=["x"]), 4)]
+    with machine.client() as client:
+        for name, device, count in cases:
+            machine.api.put("resourceclaims", claim(name, f"uid-{name}", device))
+            client.prepare(name)  # there is no kernel behind these VFs
+            assert metrics(machine)["lists_not_copied_total"] == count, name
+    event = wait_event(machine, "SkipNotCopied", NODE, "Node")
+    assert event["note"].startswith("claim default/lacks, and maybe others, has no copy of the skipNodeOperations")
+    assert len(driver.lines("warning a claim has no copy of its device's skipNodeOperations")) == 1
+
+
 def test_server_that_drops_taints(machine):
     machine.api.drops_taints = True
     machine.api.start()
