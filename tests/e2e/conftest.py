@@ -13,7 +13,7 @@ import signal
 import pytest
 
 from lab import BUILD, Driver, Lab, LabError
-from objects import classes, pools, provision
+from objects import Neighbours, classes, pools, provision
 
 
 def pytest_addoption(parser):
@@ -128,6 +128,15 @@ def drivers(request, lab, labs):
 @pytest.fixture
 def driver(drivers):
     return drivers()
+
+
+@pytest.fixture
+def neighbours(lab):
+    """Hosts with the addresses SAME and OTHER."""
+    hosts = Neighbours(lab.nodes["node1"])
+    hosts.up()
+    yield hosts
+    hosts.down()
 
 
 @pytest.fixture

@@ -171,6 +171,40 @@ def in_netns(node, pod, script):
     return node.run(f"{FIND_PID.replace('POD', pod)}\nnsenter -t $pid -n sh -ec {shlex.quote(script)}")
 
 
+# Hosts on the wire that the driver has nothing to do with, on VLAN 100 and on VLAN 200.
+SAME, OTHER = "192.0.2.9", "192.0.2.8"
+
+
+class Neighbours:
+    """VFs of no pool, each in a network namespace of its own: up in no time, unlike a pod. By default the last two of
+    SKIP_PF, which most pools leave alone."""
+
+    def __init__(self, node, vfs=((SKIP_PF, 5), (SKIP_PF, 6))):
+        self.node = node
+        self.hosts = list(zip(vfs, (100, 200), (SAME, OTHER)))
+
+    def up(self):
+        self.down()
+        self.node.run("udevadm settle\n" + "\n".join(f"""
+            ip link set {pf} vf {index} vlan {vlan}
+            dev=$(ls /sys/class/net/{pf}/device/virtfn{index}/net)
+            ip netns add vlan{vlan}
+            ip link set "$dev" netns vlan{vlan}
+            ip -n vlan{vlan} link set "$dev" up
+            ip -n vlan{vlan} addr add {address}/24 dev "$dev" """ for (pf, index), vlan, address in self.hosts))
+
+    def down(self):
+        """The VFs are home, as they were."""
+        self.node.run("\n".join(f"""
+            if ip netns list | grep -qw vlan{vlan}; then
+                for dev in $(ip -n vlan{vlan} -o link show type ether | sed 's/^[0-9]*: \\([^:@]*\\).*/\\1/'); do
+                    ip -n vlan{vlan} link set "$dev" down netns 1
+                done
+                ip netns del vlan{vlan}
+                ip link set {pf} vf {index} vlan 0
+            fi""" for (pf, index), vlan, _ in self.hosts))
+
+
 def environment(lab, pod, device, container="main"):
     """The device's variables in a container, without what their names have in common."""
     prefix = f"SRIOV_DRA_{device.upper().replace('-', '_')}_"

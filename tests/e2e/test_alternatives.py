@@ -124,21 +124,22 @@ def test_alternatives_on_a_node(lab, driver):
     template = example("storage", "ResourceClaimTemplate", "fallback")
     lab.apply(claim("others", "vf-preprovisioned", count=3))
     lab.pod("others", ["others"])
-    lab.wait_pod("others")
+    wait_allocated(lab, "others")
     for i, name in enumerate(("first", "second")):
         c = claim_of(template, name)
         c["spec"]["devices"]["config"][1]["opaque"]["parameters"]["interface"]["addresses"] = [f"192.0.2.{i + 1}/24"]
         lab.apply(c)
         lab.pod(name, [name])
+        wait_allocated(lab, name)
+    lab.apply(claim("elsewhere", "vf-prepared", {"vlan": {"id": 200}}, {"name": "net1", "addresses": ["192.0.2.3/24"]}))
+    lab.pod("elsewhere", ["elsewhere"])
+    for name in ("first", "second", "elsewhere"):
         lab.wait_pod(name)
     chosen = {n: wait_allocated(lab, n)["results"][0] for n in ("first", "second")}
     assert {n: r["request"] for n, r in chosen.items()} == {"first": "nic/preprovisioned", "second": "nic/prepared"}
     assert (vf_of_claim(lab, node, "first").pf, vf_of_claim(lab, node, "second").pf) == (SKIP_PF, PREPARE_PF)
     assert vf_of_claim(lab, node, "second").state()["vlan"] == 100
     wait_ping(lab, "first", "192.0.2.2")
-    lab.apply(claim("elsewhere", "vf-prepared", {"vlan": {"id": 200}}, {"name": "net1", "addresses": ["192.0.2.3/24"]}))
-    lab.pod("elsewhere", ["elsewhere"])
-    lab.wait_pod("elsewhere")
     assert ping(lab, "elsewhere", "192.0.2.1") == 0 and ping(lab, "elsewhere", "192.0.2.2") == 0
     # readable where it runs
     for name, alternative in (("first", "preprovisioned"), ("second", "prepared")):

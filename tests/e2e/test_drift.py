@@ -3,7 +3,7 @@
 import pytest
 
 from lab import wait_for
-from objects import (PREPARE_PF, SKIP_PF, Vf, claim, classes, in_netns, link_in_pod, look, pools, provision, seen,
+from objects import (PREPARE_PF, SAME, SKIP_PF, Vf, claim, classes, in_netns, link_in_pod, look, pools, provision, seen,
                      vf_of_claim, wait_ping, wait_seen, wait_state)
 
 MAC = "52:54:00:ab:cd:0d"
@@ -60,19 +60,16 @@ def test_drift_ends_the_pod_where_the_pool_says_so(lab, driver):
 
 @pytest.mark.contract
 @pytest.mark.parametrize("mode", ["Prepare", "Skip"])
-def test_what_a_pod_does_to_its_vf_ends_with_it(lab, started, mode):
+def test_what_a_pod_does_to_its_vf_ends_with_it(lab, started, neighbours, mode):
     """MTU, promiscuity, addresses, and where the kernel lets it the MAC: the next claim has none of it."""
     node = lab.nodes["node1"]
     name, address = {"Prepare": ("vf-prepared", "0000:01:10.0"), "Skip": ("vf-preprovisioned", "0000:02:10.0")}[mode]
     vf = Vf(node, address)
     before = vf.state()
-    lab.apply([claim("first", name, None, {"name": "net1", "addresses": ["192.0.2.1/24"]}, device=address),
-               claim("peer", "vf-prepared", {"vlan": {"id": 100}} if mode == "Skip" else None,
-                     {"name": "net1", "addresses": ["192.0.2.9/24"]}, device="0000:01:10.2")])
-    for pod in ("first", "peer"):
-        lab.pod(pod, [pod])
-    for pod in ("first", "peer"):
-        lab.wait_pod(pod)
+    settings = {"vlan": {"id": 100}} if mode == "Prepare" else None
+    lab.apply(claim("first", name, settings, {"name": "net1", "addresses": ["192.0.2.1/24"]}, device=address))
+    lab.pod("first", ["first"])
+    lab.wait_pod("first")
     in_netns(node, "first", f"""
         ip link set net1 mtu 1300 promisc on allmulticast on
         ip addr add 203.0.113.5/24 dev net1
@@ -83,13 +80,13 @@ def test_what_a_pod_does_to_its_vf_ends_with_it(lab, started, mode):
     flags = node.links()[before["name"]]["flags"]
     assert "PROMISC" not in flags and "ALLMULTI" not in flags
     wait_for(lambda: lab.get("resourceclaim", "first")["status"].get("allocation") is None, 20, "the claim is free")
-    lab.apply(claim("next", name, None, {"name": "net1", "addresses": ["192.0.2.2/24"]}, device=address))
+    lab.apply(claim("next", name, settings, {"name": "net1", "addresses": ["192.0.2.2/24"]}, device=address))
     lab.pod("next", ["next"])
     lab.wait_pod("next")
     assert vf_of_claim(lab, node, "next").address == address
     assert link_in_pod(lab, "next", "net1") == {"mac": before["mac"], "mtu": before["mtu"], "up": True,
                                                 "ips": ["192.0.2.2/24"]}
-    wait_ping(lab, "next", "192.0.2.9")
+    wait_ping(lab, "next", SAME)
 
 
 @pytest.mark.contract

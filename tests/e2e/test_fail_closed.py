@@ -10,7 +10,7 @@ import pytest
 
 from deployed import manifests
 from lab import DRIVER, HOOK, IDLE, PATHS, documents, wait_for
-from objects import (Vf, claim, link_in_pod, ping, pools, vf_of_claim, wait_ping, wait_state)
+from objects import (OTHER, SAME, Vf, claim, link_in_pod, ping, pools, vf_of_claim, wait_ping, wait_state)
 
 MAC = "52:54:00:ab:cd:03"
 ADDRESS, DEVICE, NAME = "0000:01:10.0", "0000-01-10-0", "enp1s0v0"
@@ -25,20 +25,11 @@ def asked(name="net1"):
                  {"name": name, "addresses": ["192.0.2.1/24"]}, device=ADDRESS)
 
 
-def vlan_claim(name, vlan, address, device):
-    return claim(name, "vf-prepared", {"vlan": {"id": vlan}}, {"name": "net1", "addresses": [f"{address}/24"]}, device=device)
-
-
 @pytest.fixture
-def vf(lab, started):
-    """The VF of the claim "asked", and as it was; beside it pods on its VLAN and on another."""
+def vf(lab, started, neighbours):
+    """The VF of the claim "asked", and as it was."""
     found = Vf(lab.nodes["node1"], ADDRESS)
     found.before = found.state()
-    lab.apply([vlan_claim("peer", 100, "192.0.2.2", "0000:01:10.2"), vlan_claim("other", 200, "192.0.2.3", "0000:01:10.4")])
-    for name in ("peer", "other"):
-        lab.pod(name, [name])
-    for name in ("peer", "other"):
-        lab.wait_pod(name)
     yield found
     if not started.alive():  # a test that failed: without Unprepare no pod ends
         started.start(pools())
@@ -61,8 +52,8 @@ def has_its_vf(lab, vf):
     assert link_in_pod(lab, "asked", "net1") == WHOLE
     during = vf.state()
     assert (during["vlan"], during["admin_mac"], during["home"]) == (100, MAC, False)
-    wait_ping(lab, "asked", "192.0.2.2")
-    assert ping(lab, "asked", "192.0.2.3", count=2) == 0
+    wait_ping(lab, "asked", SAME)
+    assert ping(lab, "asked", OTHER, count=2) == 0
 
 
 def found_again(lab, driver, vf):
@@ -281,13 +272,13 @@ def test_the_hook_takes_no_vf_from_another_pod(lab, started, vf):
     lab.apply(asked())
     lab.pod("first", ["asked"])
     lab.wait_pod("first")
-    wait_ping(lab, "first", "192.0.2.2")
+    wait_ping(lab, "first", SAME)
     started.kill()
     lab.pod("asked", ["asked"])
     said = refused(lab, "its interface is neither here nor in the pod")
     assert "another pod may have it" in said
     assert link_in_pod(lab, "first", "net1") == WHOLE
-    wait_ping(lab, "first", "192.0.2.2")
+    wait_ping(lab, "first", SAME)
     lab.delete("pod", "first", wait=False)
     lab.wait_pod("asked", timeout=180)
     assert not started.alive()
@@ -355,7 +346,7 @@ def test_by_hand_on_the_node(lab, started):
 
 
 @pytest.mark.contract
-def test_a_guarded_skip_pod_is_not_started_without_the_driver(lab, started):
+def test_a_guarded_skip_pod_is_not_started_without_the_driver(lab, started, neighbours):
     """No CDI without Prepare, and so no hook: the runtime refuses the container while the plugin is away. The pod has a
     label, of which the policy makes the runtime's annotation."""
     node = lab.nodes["node1"]
@@ -363,10 +354,7 @@ def test_a_guarded_skip_pod_is_not_started_without_the_driver(lab, started):
     node.validator(True)
     try:
         started.wait_log("connected to the runtime's NRI", 60, mark)
-        lab.apply([claim("guarded", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}),
-                   vlan_claim("peer", 100, "192.0.2.2", "0000:01:10.2")])
-        lab.pod("peer", ["peer"])
-        lab.wait_pod("peer", timeout=90)
+        lab.apply(claim("guarded", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}))
         pod = lab.pod("guarded", ["guarded"], start=False)
         pod["metadata"]["labels"] = {f"{DRIVER}/required": "true"}
         lab.apply(manifests("policies/required.yaml"))
@@ -383,7 +371,7 @@ def test_a_guarded_skip_pod_is_not_started_without_the_driver(lab, started):
         assert vf_of_claim(lab, node, "guarded").state()["home"]
         started.start(pools())
         lab.wait_pod("guarded", timeout=120)
-        wait_ping(lab, "guarded", "192.0.2.2")
+        wait_ping(lab, "guarded", SAME)
     finally:
         lab.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=documents(manifests("policies/required.yaml")))
         node.validator(False)

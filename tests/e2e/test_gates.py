@@ -2,7 +2,7 @@
 """Where skipNodeOperations isn't honoured it is noticed, said once, and pods run through Prepare."""
 import pytest
 
-from objects import Vf, allocated, claim, link_in_pod, rpcs, wait_ping, wait_state
+from objects import SAME, Vf, allocated, claim, link_in_pod, rpcs, wait_ping, wait_state
 
 pytestmark = pytest.mark.contract
 OFF, ON = "DRAOptionalNodeOperations=false", "DRAOptionalNodeOperations=true"
@@ -30,14 +30,11 @@ def honoured(lab):
 
 
 def live_claim(lab, vf):
-    """A pod on a Skip VF, with packets to a prepared one."""
-    lab.apply([claim("live", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}, device=vf.address),
-               claim("peer", "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.9/24"]})])
-    for name in ("live", "peer"):
-        lab.pod(name, [name])
-    for name in ("live", "peer"):
-        lab.wait_pod(name)
-    wait_ping(lab, "live", "192.0.2.9")
+    """A pod on a Skip VF."""
+    lab.apply(claim("live", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}, device=vf.address))
+    lab.pod("live", ["live"])
+    lab.wait_pod("live")
+    wait_ping(lab, "live", SAME)
 
 
 @pytest.mark.lab(gates=OFF)
@@ -74,7 +71,7 @@ def test_gate_off_at_the_scheduler_alone(lab, started):
     lab.wait_event("node1", "SkipNotCopied: claim default/skip", 10)
 
 
-def test_gate_turned_off_at_the_kubelet_with_claims_live(lab, started):
+def test_gate_turned_off_at_the_kubelet_with_claims_live(lab, started, neighbours):
     """They end as they began; what comes after runs through Prepare."""
     vf = Vf(lab.nodes["node1"], "0000:02:10.0")
     before = vf.state()
@@ -83,20 +80,20 @@ def test_gate_turned_off_at_the_kubelet_with_claims_live(lab, started):
     lab.set_gates(kubelet_gates=OFF)
     started.wait_log("doesn't declare DRAOptionalNodeOperations", 60, mark)
     lab.wait_for(lambda: honoured(lab) == {False}, 30, "skipHonoured is false")
-    wait_ping(lab, "live", "192.0.2.9")
+    wait_ping(lab, "live", SAME)
     lab.delete("pod", "live")
     wait_state(vf, before)
     assert rpcs(started) == called, "no call for a claim that was allocated with the list"
     lab.apply(claim("late", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.2/24"]}))
     lab.pod("late", ["late"])
     lab.wait_pod("late")
-    wait_ping(lab, "late", "192.0.2.9")
+    wait_ping(lab, "late", SAME)
     assert rpcs(started)[0] == called[0] + 1, "the new one came through Prepare"
 
 
 @pytest.mark.parametrize("gates", [{"gates": OFF, "kubelet_gates": ON, "scheduler_gates": ON}, {"scheduler_gates": OFF}],
                          ids=["api-server", "scheduler"])
-def test_gate_turned_off_in_the_control_plane_with_claims_live(lab, started, gates):
+def test_gate_turned_off_in_the_control_plane_with_claims_live(lab, started, neighbours, gates):
     """What is stored keeps its list, the claim's as the slice's: a live claim ends as it began. One that is allocated
     from now on gets no copy, and runs through Prepare."""
     vf = Vf(lab.nodes["node1"], "0000:02:10.0")
@@ -104,12 +101,12 @@ def test_gate_turned_off_in_the_control_plane_with_claims_live(lab, started, gat
     live_claim(lab, vf)
     called, mark = rpcs(started), started.log_mark()
     lab.set_gates(**gates)
-    wait_ping(lab, "live", "192.0.2.9")
+    wait_ping(lab, "live", SAME)
     assert allocated(lab, "live")[0]["skipNodeOperations"] == ["*"]
     lab.apply(claim("late", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.2/24"]}))
     lab.pod("late", ["late"])
     lab.wait_pod("late")
-    wait_ping(lab, "late", "192.0.2.9")
+    wait_ping(lab, "late", SAME)
     assert not allocated(lab, "late")[0].get("skipNodeOperations")
     assert rpcs(started) == (called[0] + 1, called[1]), "the new one came through Prepare"
     started.wait_log("a claim has no copy of its device's skipNodeOperations.*default/late", 5, mark)

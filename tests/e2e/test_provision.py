@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lab import wait_for
-from objects import (PREPARE_PF, SKIP_PF, Vf, allocated, claim, classes, link_in_pod, look, ping, pool, rpcs, seen,
+from objects import (OTHER, PREPARE_PF, SAME, SKIP_PF, Neighbours, Vf, allocated, claim, classes, link_in_pod, look, ping, pool, rpcs, seen,
                      vf_of_claim, wait_ping, wait_seen, wait_state)
 
 VFS = ["0000:02:10.0", "0000:02:10.2", "0000:02:10.4", "0000:02:10.6"]
@@ -19,7 +19,6 @@ def storage(count=4, by="Driver", **spec):
     return pool("storage", SKIP_PF, "Skip", "0-3", provisioning=provisioning, settings={"vlan": {"id": 100}}, **spec)
 
 
-PREPARED = pool("prepared", PREPARE_PF, "Prepare")
 
 
 def device(address):
@@ -36,9 +35,12 @@ def fixture_node(lab, driver):
     node = lab.nodes["node1"]
     driver.install()
     node.run(f"echo 0 >{NUMVFS}; ip link set {SKIP_PF} down; udevadm settle")
+    hosts = Neighbours(node, ((PREPARE_PF, 5), (PREPARE_PF, 6)))
+    hosts.up()
     yield node
     lab.clean()
     driver.kill()
+    hosts.down()
     node.vfs(7)
 
 
@@ -58,19 +60,13 @@ def serve(lab, driver, *documents):
     driver.start(list(documents))
 
 
-def pods_on_vlan_100(lab, names=("skip", "same", "other"), vf=None):
-    """One with a VF of the pool, and two with VFs that were prepared for VLAN 100 and 200: packets of
-    the first reach the second, and not the third."""
-    skip, same, other = names
-    lab.apply([claim(skip, "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}, device=vf),
-               claim(same, "vf-prepared", {"vlan": {"id": 100}}, {"name": "net1", "addresses": ["192.0.2.2/24"]}),
-               claim(other, "vf-prepared", {"vlan": {"id": 200}}, {"name": "net1", "addresses": ["192.0.2.3/24"]})])
-    for name in names:
-        lab.pod(name, [name])
-    for name in names:
-        lab.wait_pod(name)
-    wait_ping(lab, skip, "192.0.2.2")
-    assert ping(lab, skip, "192.0.2.3") == 0
+def pod_on_vlan_100(lab, vf=None):
+    """A pod with a VF of the pool: its packets reach the host on VLAN 100, and not the one on VLAN 200."""
+    lab.apply(claim("skip", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}, device=vf))
+    lab.pod("skip", ["skip"])
+    lab.wait_pod("skip")
+    wait_ping(lab, "skip", SAME)
+    assert ping(lab, "skip", OTHER) == 0
 
 
 def test_provisioned_at_boot_then_offered(lab, driver, node, provision):
@@ -92,24 +88,24 @@ def test_provisioned_at_boot_then_offered(lab, driver, node, provision):
     assert [(s["vlan"], s["home"], s["mac"] == s["admin_mac"]) for s in states] == [(100, True, True)] * 4
     assert provision(storage()) == (0, "nothing to do\n")
 
-    serve(lab, driver, storage(), PREPARED)
-    lab.wait_slices(11)
+    serve(lab, driver, storage())
+    lab.wait_slices(4)
     for address in VFS:
         wait_seen(lab, device(address), VERIFIED)
     assert not driver.log().count("VF set up")
-    pods_on_vlan_100(lab)
+    pod_on_vlan_100(lab)
     assert allocated(lab, "skip")[0]["skipNodeOperations"] == ["*"]
-    assert rpcs(driver) == (2, 0)
+    assert rpcs(driver) == (0, 0)
 
 
 @pytest.mark.contract
 def test_a_vf_in_use_is_in_the_way_of_provisioning(lab, driver, node, provision):
     """Beside the driver, and while it is away: the number stays, nothing is touched, packets pass."""
-    serve(lab, driver, storage(), PREPARED)
-    lab.wait_slices(11)
+    serve(lab, driver, storage())
+    lab.wait_slices(4)
     for address in VFS:
         wait_seen(lab, device(address), VERIFIED)
-    pods_on_vlan_100(lab)
+    pod_on_vlan_100(lab)
     vf = vf_of_claim(lab, node, "skip")
     states = {address: Vf(node, address).state() for address in VFS}
     uid = lab.get("resourceclaim", "skip")["metadata"]["uid"]
@@ -127,16 +123,16 @@ def test_a_vf_in_use_is_in_the_way_of_provisioning(lab, driver, node, provision)
     assert f"VF {vf.index} ({vf.address}): its interface is in another network namespace" in text
     assert count(node) == 4
     assert {address: Vf(node, address).state() for address in VFS} == states
-    assert ping(lab, "skip", "192.0.2.2") == 3
-    driver.start([storage(), PREPARED])  # for the way back
+    assert ping(lab, "skip", SAME) == 3
+    driver.start([storage()])  # for the way back
 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("by", ["Driver", "External"])
 def test_drift_is_repaired_only_where_the_driver_provisions(lab, driver, node, provision, by):
     assert provision(storage())[0] == 0
-    serve(lab, driver, storage(4 if by == "Driver" else None, by), PREPARED)
-    lab.wait_slices(11)
+    serve(lab, driver, storage(4 if by == "Driver" else None, by))
+    lab.wait_slices(4)
     wait_seen(lab, device(VFS[1]), VERIFIED)
     node.run(f"ip link set {SKIP_PF} vf 1 vlan 300")
     look(node)
@@ -164,17 +160,17 @@ def test_deaf_vf_hears_again(lab, driver, node, provision):
     assert f"~ vf 0: mac {before['mac']} on the VF -> {MAC}\n" in text
     state = Vf(node, VFS[0]).state()
     assert (state["mac"], state["admin_mac"], state["vlan"]) == (MAC, MAC, 100)
-    serve(lab, driver, storage(), PREPARED)
-    lab.wait_slices(11)
+    serve(lab, driver, storage())
+    lab.wait_slices(4)
     wait_seen(lab, device(VFS[0]), VERIFIED)
-    pods_on_vlan_100(lab, vf=VFS[0])
+    pod_on_vlan_100(lab, vf=VFS[0])
     assert link_in_pod(lab, "skip", "net1")["mac"] == MAC
 
 
 def test_driver_makes_vfs_and_makes_them_again(lab, driver, node):
     """From nothing; and when they are lost, as by a reset of the port."""
-    serve(lab, driver, storage(), PREPARED)
-    lab.wait_slices(11)
+    serve(lab, driver, storage())
+    lab.wait_slices(4)
     for address in VFS:
         wait_seen(lab, device(address), VERIFIED)
     assert driver.log().count("VF set up") == 4
@@ -186,18 +182,18 @@ def test_driver_makes_vfs_and_makes_them_again(lab, driver, node):
         wait_seen(lab, device(address), VERIFIED, 60)
     assert [Vf(node, address).state()["vlan"] for address in VFS] == [100] * 4
     assert driver.log()[mark:].count("VF set up") == 4 and "had drifted" not in driver.log()
-    pods_on_vlan_100(lab)
+    pod_on_vlan_100(lab)
 
 
 @pytest.mark.contract
 def test_drift_that_nobody_saw_is_repaired_for_the_claim(lab, driver, node):
     """A foreign `ip link set PF vf` sends no message, so the claim is the first to find it."""
-    serve(lab, driver, storage(), PREPARED)
-    lab.wait_slices(11)
+    serve(lab, driver, storage())
+    lab.wait_slices(4)
     for address in VFS:
         wait_seen(lab, device(address), VERIFIED)
     node.run(f"ip link set {SKIP_PF} vf 2 vlan 7")
-    pods_on_vlan_100(lab, vf=VFS[2])
+    pod_on_vlan_100(lab, vf=VFS[2])
     driver.wait_log(r"VF had drifted: it is as its pool says again vf=0000:02:10.4 pool=storage changed=\"vlan 7 -> 100\"")
     assert not [e["message"] for e in lab.events_of("skip") if e["reason"] in ("FailedCreatePodSandBox", "PodRefused")], "it was refused first"
     vf = Vf(node, VFS[2])
@@ -209,8 +205,8 @@ def test_drift_that_nobody_saw_is_repaired_for_the_claim(lab, driver, node):
 @pytest.mark.contract
 def test_a_vf_in_use_is_not_repaired(lab, driver, node):
     """What drifts while a pod has it is shown, and put right when the pod is gone."""
-    serve(lab, driver, storage(), PREPARED)
-    lab.wait_slices(11)
+    serve(lab, driver, storage())
+    lab.wait_slices(4)
     for address in VFS:
         wait_seen(lab, device(address), VERIFIED)
     vf = Vf(node, VFS[3])
