@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -223,6 +224,7 @@ def one(what, source, log):
 def main(arguments):
     if arguments == ["--check"]:
         return 0 if check() else 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the lab is taken down
     if not check():
         return 1
     source, bad = copy(), 0
