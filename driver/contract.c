@@ -129,6 +129,22 @@ static int check_preprovisioned(const struct subject *s, struct err *e)
     return 0;
 }
 
+/*
+ * A VF was promised as its attributes said, and the pool that said it is another by now. What it
+ * said isn't kept anywhere, so what the claim relies on can't be given back to it.
+ */
+static int check_mode_of_copy(const struct subject *s, struct err *e)
+{
+    if (!s->asked->skip_prepare || !mode_sets_up(s->pool->mode))
+        return 0;
+    return refuse(e,
+                  "VF %s (index %u of %s) was allocated as one that is set up beforehand, and its "
+                  "pool %s has mode %s by now: what was promised of it can't be told any more. "
+                  "Delete the pod so that its claim is allocated anew",
+                  s->vf->address, s->vf->index, pf_title(s->pf), s->pool->name,
+                  mode_text(s->pool->mode));
+}
+
 /* With `attach: None` nobody would carry these out. */
 static int check_not_attached(const struct subject *s, struct err *e)
 {
@@ -259,6 +275,8 @@ static int decide(const struct contract_input *in, const struct allocated_device
     int r = find_subject(in, d, &s, e);
 
     if (r < 0)
+        return r;
+    if ((r = check_mode_of_copy(&s, e)) < 0)
         return r;
     settings = s.pool->settings;
     switch (s.pool->mode) {

@@ -54,6 +54,8 @@ bool contract_lacks_copy(const struct allocated_device *d, enum mode mode);
  * - admin access: refused, since it must not touch hardware that another claim uses;
  * - Skip: a setting that was asked and that the pool doesn't already have: names claim, setting,
  *   VF, and that a class selecting mode "Prepare" would do it;
+ * - a claim whose copy of the list skips Prepare, on a VF whose pool sets VFs up by now: what it
+ * was promised isn't known any more;
  * - interface name or MAC used twice within the claim (count above 1);
  * - interface.mtu above the settings' MTU where that is known.
  * Who holds a device is not decided here.

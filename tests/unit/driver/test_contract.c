@@ -270,6 +270,41 @@ static void test_several(void **state)
 #define S "0000-01-10-2"
 #define N "0000-01-10-4"
 
+/* The list that was copied at allocation, and the pool's mode of today. */
+static void test_mode_changed(void **state)
+{
+    static const struct {
+        const char *device;
+        bool skip_prepare, skip_unprepare, granted;
+    } rows[] = {
+        {P, false, false, true}, {P, false, true, true}, /* DeferCleanup: Prepare sets up, and has
+                                                            been or is called */
+        {P, true, true, false},  {N, true, true, false}, /* nothing is moved there, and what is
+                                                            promised holds too */
+        {S, true, true, true},   {S, false, false, true}, {S, false, true, true},
+    };
+    _cleanup_(world_done) struct world w;
+
+    (void)state;
+    world_init(&w);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const struct want wants[] = {{"r", rows[i].device, NULL, NULL}};
+        _cleanup_(allocation_done) struct allocation a = {0};
+        _cleanup_(grant_vec_done) grant_vec grants = {0};
+        _cleanup_err_ struct err e = ERR_INIT;
+
+        allocate(wants, 1, "node-1", &a);
+        a.devices.v[0].skip_prepare = rows[i].skip_prepare;
+        a.devices.v[0].skip_unprepare = rows[i].skip_unprepare;
+        if ((contract_decide(&w.in, &a, &grants, &e) == 0) != rows[i].granted)
+            fail_msg("row %zu: %s", i, e.code ? err_text(&e) : "granted");
+        if (!rows[i].granted) {
+            assert_int_equal(e.kind, ERR_USER);
+            assert_non_null(strstr(err_text(&e), "has mode Prepare by now"));
+        }
+    }
+}
+
 /* The refusal, or NULL: it is granted. */
 static const struct {
     const char *name;
@@ -515,11 +550,11 @@ static void test_unknown_mtu(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),         cmocka_unit_test(test_prepare),
-        cmocka_unit_test(test_skip),          cmocka_unit_test(test_several),
-        cmocka_unit_test(test_cases),         cmocka_unit_test(test_count),
-        cmocka_unit_test(test_not_this_node), cmocka_unit_test(test_unknown_mtu),
-        cmocka_unit_test(test_alternative),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_prepare),
+        cmocka_unit_test(test_skip),         cmocka_unit_test(test_several),
+        cmocka_unit_test(test_mode_changed), cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_count),        cmocka_unit_test(test_not_this_node),
+        cmocka_unit_test(test_unknown_mtu),  cmocka_unit_test(test_alternative),
     };
 
     return cmocka_run_group_tests_name("contract", tests, NULL, NULL);
