@@ -81,6 +81,11 @@ REFUSED = {
         f"claim default/c: request nic: device {FREE_VF}: VF 0000:02:10.6 (index 3 of enp2s0) is in no "
         "VirtualFunctionPool of this node (any more). Put it back into one, or delete the pod so that it is given "
         "another device"),
+    "promised beforehand, and its pool's mode is another by now": (
+        claim("c", "u", result(VF, skipNodeOperations=["*"])),
+        f"claim default/c: request nic: device {VF}: VF 0000:01:10.0 (index 0 of enp1s0) was allocated as one that is "
+        "set up beforehand, and its pool prepare has mode Prepare by now: what was promised of it can't be told any "
+        "more. Delete the pod so that its claim is allocated anew"),
     "device held by another claim": (
         claim("c", "u", result(HELD_VF)),
         f"VF 0000:01:10.6 (device {HELD_VF}) is held by claim default/claim-holder (uid holder) until that is "

@@ -272,15 +272,17 @@ def test_external_is_never_written(verb, machine):
 # ---- the unit
 
 
-UNIT = kubelet.TOP / "deploy/systemd/sriov-dra-provision.service"
+UNITS = kubelet.TOP / "deploy/systemd"
+UNIT = UNITS / "sriov-dra-provision.service"
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze isn't there")
-def test_unit_is_right(tmp_path):
+@pytest.mark.parametrize("name", ["sriov-dra-provision.service", "sriov-dra.service"])
+def test_unit_is_right(tmp_path, name):
     """With the program where it is here."""
-    unit = tmp_path / UNIT.name
-    text = UNIT.read_text().replace("/usr/local/bin/sriov-dra", "/bin/true")
-    assert text != UNIT.read_text()
+    unit = tmp_path / name
+    text = (UNITS / name).read_text().replace("/usr/local/bin/sriov-dra", "/bin/true")
+    assert text != (UNITS / name).read_text()
     unit.write_text(text)
     done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
