@@ -102,6 +102,9 @@ BROKEN = {
     "the pool's mode of today decides who ends a claim": (
         ["test_a_change_of_mode_strands_no_claim"],
         "driver/record.c", "r->unprepare_comes = !allocation_skips_unprepare(a);", "r->unprepare_comes = true;"),
+    "what a VF was promised as isn't asked": (
+        ["test_a_vf_promised_beforehand_is_not_given_under_another_mode"],
+        "driver/contract.c", "if (!s->asked->skip_prepare || !mode_sets_up(s->pool->mode))", "if (true)"),
     "a device's name says its mode": (
         ["test_a_vf_is_one_device_whatever_its_mode"],
         "driver/offer.c", "device_name(vf->address, d->name);",

@@ -34,7 +34,7 @@ relay() {{
     while IFS= read -r line; do
         printf '%s\\n' "$line" >>/host/log/driver.log
         if [ -n "$word" ] && [[ $line == *"$word"* ]]; then
-            kill -9 "$(cat $pid)"
+            read -r it <$pid && kill -9 "$it" # no process in between: it is quick
             ip -json -details link show {PREPARE_PF} >/host/killed.json
             rm /run/lab/kill-at
             word=
@@ -128,8 +128,10 @@ class Packets:
         first_us, last_us = (next(line[1] for line in sent if line[0] == n) for n in (received[0], last))
         rate = (last - received[0]) * 1e6 / (last_us - first_us)
         late = max(line[2] for line in sent) / 1000
+        came = [line[2] for line in self.lines(self.names[0])]
+        gap = max(b - a for a, b in zip(came, came[1:])) / 1000
         print(f"{self.node.name}: {last - received[0] + 1} packets, {len(missing)} missing, {rate:.2f} a second, "
-              f"{len(received) - len(set(received))} twice, sent at most {late:.0f} ms late")
+              f"{len(received) - len(set(received))} twice, sent at most {late:.0f} ms late, at most {gap:.0f} ms between two arrivals")
         assert not [line for line in sent if line[3] and line[0] >= received[0]], "the kernel refused to send"
         assert not missing, f"of {last}: {during}"
         assert sent[-1][0] - last < 20, f"none came after {last}, {sent[-1][0]} were sent"
@@ -251,7 +253,8 @@ def test_a_pool_moves_to_skip_and_back_and_no_packet_is_lost(lab, nodes, tmp_pat
         vlans = [(vf.get("vlan_list") or [{}])[0].get("vlan", 0) for vf in killed]
         assert 0 in vlans, "it was killed in the middle"
         assert vlans.count(100) >= 3 + 1, "the VFs in use, and one that was free"
-        assert nodes["node1"].log().count("VF set up") >= 4, "the others followed after the restart"
+        assert nodes["node1"].log().count("VF set up") >= 2, "the others followed after the restart"
+        assert [lab.nodes["node1"].vf_of(PREPARE_PF, n)["vlan_list"][0]["vlan"] for n in range(7)] == [100] * 7
         one.untouched()
         two.untouched()
         assert of_workload(lab) == {("node1", "Prepare"), ("node2", "Prepare")}
@@ -261,16 +264,17 @@ def test_a_pool_moves_to_skip_and_back_and_no_packet_is_lost(lab, nodes, tmp_pat
         assert ("node1", "Skip") in of_workload(lab)
         one.untouched()
         two.untouched()
+        ended = before["calls"][1] + len(before["devices"])
+        wait_for(lambda: rpcs(nodes["node1"])[1] == ended, 30, "the former claim has ended by a call")
         for device in before["devices"]:
+            vf = Vf(lab.nodes["node1"], address(device))
+            wait_for(lambda vf=vf: vf.state()["vlan"] == 100, 30, f"VF {vf.address} has followed")
             wait_seen(lab, device, (True, []))
-            state = Vf(lab.nodes["node1"], address(device)).state()
-            assert state["vlan"] == 100
-        assert rpcs(nodes["node1"])[1] == before["calls"][1] + len(before["devices"]), "the former claim ended by a call"
 
     def removing():
         one.untouched()
         two.untouched()
-        assert all(mode == "Skip" for _, mode in of_workload(lab))
+        wait_for(lambda: {mode for _, mode in of_workload(lab)} == {"Skip"}, 30, "the workload's claims have all moved")
 
     def nothing_needs_it():
         two.check()
@@ -303,8 +307,7 @@ def test_a_pool_moves_to_skip_and_back_and_no_packet_is_lost(lab, nodes, tmp_pat
     assert not at, "headings that the page no longer has"
 
     one.untouched()
-    assert of_workload(lab) == {("node1", "Prepare"), ("node2", "Prepare")} or \
-        of_workload(lab) == {("node1", "Prepare")} or of_workload(lab) == {("node2", "Prepare")}
+    wait_for(lambda: {mode for _, mode in of_workload(lab)} == {"Prepare"}, 30, "the workload's claims are all back")
     assert skips(lab)[1] - before["skips"][1] == 2, "the workload's claims of before ended without a call"
     count = one.check()
     one.stop()

@@ -110,3 +110,21 @@ def test_a_vf_is_one_device_whatever_its_mode(lab, driver):
     wait_ping(lab, "next", "192.0.2.3")
     lab.delete("pod", "next")
     wait_state(vf, vf.wait_home())
+
+
+@pytest.mark.contract
+def test_a_vf_promised_beforehand_is_not_given_under_another_mode(lab, driver):
+    """It was allocated before the change, and its pod starts after it: what the pool says today isn't what was promised."""
+    vf = Vf(lab.nodes["node1"], "0000:02:10.2")
+    wait_seen(lab, "0000-02-10-2", (True, []))
+    before = vf.state()
+    driver.stop()
+    lab.apply(claim("late", "vf-preprovisioned", None, {"name": "net1"}, device=vf.address))
+    lab.pod("late", ["late"])
+    lab.wait_pod("late")  # the kubelet skips, and the runtime goes on without the plugin
+    assert allocated(lab, "late")[0]["skipNodeOperations"] == ["*"]
+    driver.start(AFTER)
+    lab.wait_event("late", "VFMissing: .*was allocated as one that is set up beforehand, and its pool three has mode Prepare by now")
+    assert vf.state() == before
+    assert link_in_pod(lab, "late", "net1") is None
+    lab.delete("pod", "late")
