@@ -6,11 +6,10 @@
  * whatever couldn't be read whole ends it with EXIT_FAILED, and what can't be known counts as
  * needed.
  */
+#include "driver/cli.h"
 #include "driver/cluster.h"
 #include "driver/live.h"
-#include "driver/names.h"
 #include "driver/table.h"
-#include "driver/verbs.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -383,18 +382,12 @@ static int show(const struct options *o)
         print_json(&v, needing);
     else
         print_text(&v, needing);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("sriov-dra claims: standard output");
+    if (!cli_written("claims"))
         return EXIT_FAILED;
-    }
     return o->need_driver && needing ? EXIT_NO : EXIT_OK;
 }
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "sriov-dra claims: %s: %s\n\n%s", what, value, usage);
-    return EXIT_USAGE;
-}
+static const struct cli cli = {"claims", usage};
 
 int cmd_claims(int argc, char **argv)
 {
@@ -408,7 +401,7 @@ int cmd_claims(int argc, char **argv)
         {"help", no_argument, NULL, 'h'},
         {0},
     };
-    struct options o = {.driver = "sriov-dra.dev"};
+    struct options o = {.driver = CLI_DRIVER};
 
     for (int c; (c = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
         switch (c) {
@@ -419,9 +412,8 @@ int cmd_claims(int argc, char **argv)
             o.node = optarg;
             break;
         case 'o':
-            if (!streq(optarg, "json") && !streq(optarg, "text"))
-                return wrong("--output must be text or json", optarg);
-            o.json = streq(optarg, "json");
+            if (cli_text_or_json(&cli, "--output", optarg, &o.json) != 0)
+                return EXIT_USAGE;
             break;
         case OPT_DRIVER:
             o.driver = optarg;
@@ -430,20 +422,13 @@ int cmd_claims(int argc, char **argv)
         case OPT_KUBECONFIG:
             o.kubeconfig = optarg;
             break;
-        case 'h':
-            fputs(usage, stdout);
-            return EXIT_OK;
         default:
-            fputs(usage, stderr);
-            return EXIT_USAGE;
+            return cli_usage(&cli, c);
         }
     }
-    if (optind < argc)
-        return wrong("unexpected argument", argv[optind]);
     /* An empty name, of a variable that wasn't set, must not mean every node, nor none. */
-    if (o.node && !is_dns_subdomain(o.node, 253))
-        return wrong("--node must be a node's name", o.node);
-    if (!is_dns_subdomain(o.driver, 63))
-        return wrong("--driver-name must be a DNS subdomain of at most 63 characters", o.driver);
+    if (cli_no_more(&cli, argc, argv, optind) != 0 || cli_node_name(&cli, "--node", o.node) != 0 ||
+        cli_driver_name(&cli, o.driver) != 0)
+        return EXIT_USAGE;
     return show(&o);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verb `explain`: what was asked, done, is in force, is missing, and how it ends. */
+#include "driver/cli.h"
 #include "driver/explain_read.h"
 #include "driver/names.h"
 #include "driver/table.h"
-#include "driver/verbs.h"
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 
 static const char usage[] =
     "usage: sriov-dra explain [-n NAMESPACE] pod/NAME|claim/NAME|vf/ADDRESS [OPTION]...\n"
@@ -211,10 +210,8 @@ static int show(const struct options *o, const struct explanation *x)
     } else {
         explanation_print(stdout, x, colour_wanted());
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("sriov-dra explain: standard output");
+    if (!cli_written("explain"))
         return EXIT_FAILED;
-    }
     return explanation_missing(x) ? EXIT_NO : EXIT_OK;
 }
 
@@ -222,16 +219,10 @@ static int run(const struct options *o)
 {
     _cleanup_(explanation_freep) struct explanation *x = NULL;
     _cleanup_err_ struct err e = ERR_INIT;
-    char host[HOST_NAME_MAX + 1] = "";
-    struct reader r = {.driver = o->driver, .this_node = o->this_node};
+    _cleanup_free_ char *this_node = o->this_node ? NULL : cli_this_node();
+    struct reader r = {.driver = o->driver, .this_node = this_node ? this_node : o->this_node};
     int status = EXIT_FAILED;
 
-    if (!r.this_node)
-        r.this_node = getenv("NODE_NAME");
-    if (!r.this_node || !*r.this_node) {
-        (void)gethostname(host, sizeof(host) - 1);
-        r.this_node = host;
-    }
     local_open(o->sysroot, o->state_dir, &r.local);
     int code = read_all(&r, o, &x, &e);
 
@@ -250,12 +241,7 @@ static int run(const struct options *o)
     return status;
 }
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "sriov-dra explain: %s%s%s\n\n%s", what, value ? ": " : "", value ? value : "",
-            usage);
-    return EXIT_USAGE;
-}
+static const struct cli cli = {"explain", usage};
 
 int cmd_explain(int argc, char **argv)
 {
@@ -282,8 +268,8 @@ int cmd_explain(int argc, char **argv)
         {0},
     };
     struct options o = {.namespace = "default",
-                        .driver = "sriov-dra.dev",
-                        .kubelet_root = "/var/lib/kubelet",
+                        .driver = CLI_DRIVER,
+                        .kubelet_root = CLI_KUBELET_ROOT,
                         .sysroot = "/"};
 
     for (int c; (c = getopt_long(argc, argv, "n:o:h", options, NULL)) != -1;) {
@@ -292,9 +278,8 @@ int cmd_explain(int argc, char **argv)
             o.namespace = optarg;
             break;
         case 'o':
-            if (!streq(optarg, "json") && !streq(optarg, "text"))
-                return wrong("--output must be text or json", optarg);
-            o.json = streq(optarg, "json");
+            if (cli_text_or_json(&cli, "--output", optarg, &o.json) != 0)
+                return EXIT_USAGE;
             break;
         case OPT_NODE:
             o.node = optarg;
@@ -317,31 +302,24 @@ int cmd_explain(int argc, char **argv)
         case OPT_SYSROOT:
             o.sysroot = optarg;
             break;
-        case 'h':
-            fputs(usage, stdout);
-            return EXIT_OK;
         default:
-            fputs(usage, stderr);
-            return EXIT_USAGE;
+            return cli_usage(&cli, c);
         }
     }
     if (optind >= argc)
-        return wrong("name a pod, claim or VF", NULL);
-    if (optind + 1 < argc)
-        return wrong("unexpected argument", argv[optind + 1]);
-    if (o.node && !is_dns_subdomain(o.node, 253))
-        return wrong("--node must be a node's name", o.node);
-    if (o.this_node && !is_dns_subdomain(o.this_node, 253))
-        return wrong("--node-name must be a node's name", o.this_node);
+        return cli_wrong(&cli, "name a pod, claim or VF", NULL);
+    if (cli_no_more(&cli, argc, argv, optind + 1) != 0 ||
+        cli_node_name(&cli, "--node", o.node) != 0 ||
+        cli_node_name(&cli, "--node-name", o.this_node) != 0 ||
+        cli_driver_name(&cli, o.driver) != 0)
+        return EXIT_USAGE;
     if (!is_dns_label(o.namespace))
-        return wrong("--namespace must be a namespace's name", o.namespace);
-    if (!is_dns_subdomain(o.driver, 63))
-        return wrong("--driver-name must be a DNS subdomain of at most 63 characters", o.driver);
+        return cli_wrong(&cli, "--namespace must be a namespace's name", o.namespace);
     const char *mistake = parse_target(argv[optind], &o);
 
     if (mistake)
-        return wrong(mistake, argv[optind]);
-    _cleanup_free_ char *state = xasprintf("%s/plugins/%s/claims", o.kubelet_root, o.driver);
+        return cli_wrong(&cli, mistake, argv[optind]);
+    _cleanup_free_ char *state = cli_state_dir(o.kubelet_root, o.driver);
     if (!o.state_dir)
         o.state_dir = state;
     return run(&o);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/cmd_inventory.h"
 
+#include "driver/cli.h"
 #include "driver/table.h"
 
 #include <getopt.h>
@@ -218,7 +219,7 @@ static int show(const char *root, bool json)
 
     if (sysroot_open(root, &r, &e) < 0 || inventory_read(&r, &inv, &e) < 0) {
         fprintf(stderr, "sriov-dra inventory: %s\n", err_text(&e));
-        return 3;
+        return EXIT_FAILED;
     }
     inventory_fill_names(&inv);
     if (json) {
@@ -229,44 +230,40 @@ static int show(const char *root, bool json)
     } else {
         inventory_print(stdout, &inv, colour_wanted());
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("sriov-dra inventory: standard output");
-        return 3;
-    }
-    return inv.pfs.n ? 0 : 1;
+    if (!cli_written("inventory"))
+        return EXIT_FAILED;
+    return inv.pfs.n ? EXIT_OK : EXIT_NO;
 }
+
+static const struct cli cli = {"inventory", usage};
 
 int cmd_inventory(int argc, char **argv)
 {
+    enum { OPT_SYSROOT = 256 };
     static const struct option options[] = {
         {"output", required_argument, NULL, 'o'},
-        {"sysroot", required_argument, NULL, 'r'},
+        {"sysroot", required_argument, NULL, OPT_SYSROOT},
         {"help", no_argument, NULL, 'h'},
         {0},
     };
     const char *root = "/";
     bool json = false;
-    int c;
 
     optind = 0; /* whoever parsed the words before the verb left it elsewhere */
-    while ((c = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
-        if (c == 'o' && (streq(optarg, "json") || streq(optarg, "text"))) {
-            json = streq(optarg, "json");
-        } else if (c == 'r') {
+    for (int c; (c = getopt_long(argc, argv, "o:h", options, NULL)) != -1;) {
+        switch (c) {
+        case 'o':
+            if (cli_text_or_json(&cli, "--output", optarg, &json) != 0)
+                return EXIT_USAGE;
+            break;
+        case OPT_SYSROOT:
             root = optarg;
-        } else if (c == 'h') {
-            fputs(usage, stdout);
-            return 0;
-        } else {
-            if (c == 'o')
-                fprintf(stderr, "inventory: unknown output format \"%s\"\n", optarg);
-            fputs(usage, stderr);
-            return 2;
+            break;
+        default:
+            return cli_usage(&cli, c);
         }
     }
-    if (optind < argc) {
-        fprintf(stderr, "inventory: unexpected \"%s\"\n%s", argv[optind], usage);
-        return 2;
-    }
+    if (cli_no_more(&cli, argc, argv, optind) != 0)
+        return EXIT_USAGE;
     return show(root, json);
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verb `node`: the driver of one node. */
 #include "base/log.h"
+#include "driver/cli.h"
 #include "driver/hook.h"
-#include "driver/names.h"
 #include "driver/node.h"
-#include "driver/verbs.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -97,26 +96,21 @@ static char *hook_beside_us(void)
     return xasprintf("%.*s/" HOOK_NAME, (int)(strrchr(self, '/') - self), self);
 }
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "sriov-dra node: %s%s%s\n\n%s", what, value ? ": " : "", value ? value : "",
-            usage);
-    return EXIT_USAGE;
-}
+static const struct cli cli = {"node", usage};
 
 int cmd_node(int argc, char **argv)
 {
     struct node_config c = {
         .name = getenv("NODE_NAME"),
-        .driver = "sriov-dra.dev",
-        .kubelet_root = "/var/lib/kubelet",
+        .driver = CLI_DRIVER,
+        .kubelet_root = CLI_KUBELET_ROOT,
         .cdi_dir = "/var/run/cdi",
         .nri_socket = "/var/run/nri/nri.sock",
         .sysroot = "/",
         .version = driver_version,
     };
     enum log_level level = LOG_INFO;
-    enum log_format format = LOG_TEXT;
+    bool json = false;
     _cleanup_err_ struct err e = ERR_INIT;
 
     for (int o; (o = getopt_long(argc, argv, "vh", options, NULL)) != -1;) {
@@ -158,32 +152,26 @@ int cmd_node(int argc, char **argv)
             c.metrics_address = optarg;
             break;
         case OPT_LOG:
-            if (streq(optarg, "json"))
-                format = LOG_JSON;
-            else if (!streq(optarg, "text"))
-                return wrong("--log-format must be text or json", optarg);
+            if (cli_text_or_json(&cli, "--log-format", optarg, &json) != 0)
+                return EXIT_USAGE;
             break;
         case 'v':
             level = LOG_DEBUG;
             break;
-        case 'h':
-            fputs(usage, stdout);
-            return EXIT_OK;
         default:
-            fputs(usage, stderr);
-            return EXIT_USAGE;
+            return cli_usage(&cli, o);
         }
     }
-    if (optind < argc)
-        return wrong("unexpected argument", argv[optind]);
+    if (cli_no_more(&cli, argc, argv, optind) != 0)
+        return EXIT_USAGE;
     if (!c.name || !*c.name)
-        return wrong("--node-name is missing", NULL);
-    if (!is_dns_subdomain(c.driver, 63))
-        return wrong("--driver-name must be a DNS subdomain of at most 63 characters", c.driver);
+        return cli_wrong(&cli, "--node-name is missing", NULL);
+    if (cli_driver_name(&cli, c.driver) != 0)
+        return EXIT_USAGE;
     if (*c.kubelet_root != '/')
-        return wrong("--kubelet-root must be an absolute path", c.kubelet_root);
+        return cli_wrong(&cli, "--kubelet-root must be an absolute path", c.kubelet_root);
     _cleanup_free_ char *plugin = xasprintf("%s/plugins/%s", c.kubelet_root, c.driver);
-    _cleanup_free_ char *state = xasprintf("%s/claims", plugin), *hook = hook_beside_us();
+    _cleanup_free_ char *state = cli_state_dir(c.kubelet_root, c.driver), *hook = hook_beside_us();
     if (!c.state_dir)
         c.state_dir = state;
     if (!c.hook_dir)
@@ -192,12 +180,12 @@ int cmd_node(int argc, char **argv)
         c.hook = hook;
     /* The runtime runs the hook from its own directory, and the hook reads the records. */
     if (*c.state_dir != '/')
-        return wrong("--state-dir must be an absolute path", c.state_dir);
+        return cli_wrong(&cli, "--state-dir must be an absolute path", c.state_dir);
     if (*c.hook_dir != '/')
-        return wrong("--hook-dir must be an absolute path", c.hook_dir);
+        return cli_wrong(&cli, "--hook-dir must be an absolute path", c.hook_dir);
 
     block_signals();
-    log_setup(level, format);
+    log_setup(level, json ? LOG_JSON : LOG_TEXT);
     if (node_run(&c, &e) < 0) {
         log_error_err(&e, "driver can't go on");
         return EXIT_FAILED;

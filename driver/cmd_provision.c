@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verb `provision`, for a unit that runs at boot, before the kubelet. */
 #include "base/str.h"
+#include "driver/cli.h"
 #include "driver/names.h"
 #include "driver/provision_once.h"
-#include "driver/verbs.h"
 
-#include <ctype.h>
 #include <getopt.h>
-#include <limits.h>
-#include <stdio.h>
 
 static const char usage[] =
     "usage: sriov-dra provision --config FILE [--dry-run] [-o text|json] [OPTION]...\n"
@@ -34,20 +31,6 @@ static const char usage[] =
     "Exit status: 0 done, or nothing to do; 1 something is in the way, and named; 2 usage;\n"
     "3 failed. What isn't in the way of anything is done in any case.\n";
 
-/* As the kubelet names its node by default. */
-static char *default_node(void)
-{
-    const char *given = getenv("NODE_NAME");
-    char host[HOST_NAME_MAX + 1] = "";
-
-    if (given && *given)
-        return xstrdup(given);
-    (void)gethostname(host, sizeof(host) - 1);
-    for (char *c = host; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-    return xstrdup(host);
-}
-
 static bool add_label(json_t *labels, const char *text)
 {
     const char *is = strchr(text, '=');
@@ -59,12 +42,7 @@ static bool add_label(json_t *labels, const char *text)
     return true;
 }
 
-static int wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "sriov-dra provision: %s%s%s\n\n%s", what, value ? ": " : "",
-            value ? value : "", usage);
-    return EXIT_USAGE;
-}
+static const struct cli cli = {"provision", usage};
 
 enum {
     OPT_CONFIG = 256,
@@ -102,10 +80,7 @@ static int take_option(struct provision_options *o, int c)
         o->dry_run = true;
         return -1;
     case 'o':
-        if (!streq(optarg, "json") && !streq(optarg, "text"))
-            return wrong("--output must be text or json", optarg);
-        o->json = streq(optarg, "json");
-        return -1;
+        return cli_text_or_json(&cli, "--output", optarg, &o->json) == 0 ? -1 : EXIT_USAGE;
     case OPT_NODE:
         free(o->node);
         o->node = xstrdup(optarg);
@@ -113,13 +88,12 @@ static int take_option(struct provision_options *o, int c)
     case OPT_LABEL:
         if (!o->labels)
             o->labels = json_object();
-        return add_label(o->labels, optarg) ? -1 : wrong("--node-label must be KEY=VALUE", optarg);
+        return add_label(o->labels, optarg)
+                   ? -1
+                   : cli_wrong(&cli, "--node-label must be KEY=VALUE", optarg);
     case OPT_DRIVER:
         o->driver = optarg;
-        return is_dns_subdomain(optarg, 63) ? -1
-                                            : wrong("--driver-name must be a DNS subdomain of "
-                                                    "at most 63 characters",
-                                                    optarg);
+        return cli_driver_name(&cli, optarg) == 0 ? -1 : EXIT_USAGE;
     case OPT_ROOT:
         o->kubelet_root = optarg;
         return -1;
@@ -129,12 +103,8 @@ static int take_option(struct provision_options *o, int c)
     case OPT_SYSROOT:
         o->sysroot = optarg;
         return -1;
-    case 'h':
-        fputs(usage, stdout);
-        return EXIT_OK;
     }
-    fputs(usage, stderr);
-    return EXIT_USAGE;
+    return cli_usage(&cli, c);
 }
 
 static int parse_and_run(struct provision_options *o, int argc, char **argv)
@@ -145,11 +115,11 @@ static int parse_and_run(struct provision_options *o, int argc, char **argv)
         r = take_option(o, c);
     if (r >= 0)
         return r;
-    if (optind < argc)
-        return wrong("unexpected argument", argv[optind]);
+    if (cli_no_more(&cli, argc, argv, optind) != 0)
+        return EXIT_USAGE;
     if (!o->config)
-        return wrong("--config is missing", NULL);
-    _cleanup_free_ char *state = xasprintf("%s/plugins/%s/claims", o->kubelet_root, o->driver);
+        return cli_wrong(&cli, "--config is missing", NULL);
+    _cleanup_free_ char *state = cli_state_dir(o->kubelet_root, o->driver);
     if (!o->state_dir)
         o->state_dir = state;
     return provision_once(o);
@@ -158,10 +128,10 @@ static int parse_and_run(struct provision_options *o, int argc, char **argv)
 int cmd_provision(int argc, char **argv)
 {
     struct provision_options o = {
-        .driver = "sriov-dra.dev",
-        .kubelet_root = "/var/lib/kubelet",
+        .driver = CLI_DRIVER,
+        .kubelet_root = CLI_KUBELET_ROOT,
         .sysroot = "/",
-        .node = default_node(),
+        .node = cli_this_node(),
     };
     int status = parse_and_run(&o, argc, argv);
 

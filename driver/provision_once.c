@@ -3,10 +3,10 @@
 
 #include "base/file.h"
 #include "base/worker.h"
+#include "driver/cli.h"
 #include "driver/hands.h"
 #include "driver/provision_text.h"
 #include "driver/table.h"
-#include "driver/verbs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -332,9 +332,7 @@ int provision_once(const struct provision_options *o)
         fprintf(stderr, "sriov-dra provision: %s\n", err_text(&e));
         return EXIT_FAILED;
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        perror("sriov-dra provision: standard output");
+    if (!cli_written("provision"))
         return EXIT_FAILED;
-    }
     return r;
 }
