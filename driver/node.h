@@ -39,10 +39,10 @@ struct node {
     json_t *labels;     /* of the Node object */
     bool skip_declared; /* the kubelet's gate, from status.declaredFeatures */
     bool told_not_copied;
-    unsigned dropped;   /* of enum slice_field: what the API server doesn't keep of our slices */
-    bool suspicious;    /* a record was damaged: free VFs must look untouched to be offered */
-    bool registered;    /* the kubelet's last verdict */
-    bool published;     /* once, since the start */
+    unsigned dropped; /* of enum slice_field: what the API server doesn't keep of our slices */
+    bool suspicious;  /* a record was damaged: free VFs must look untouched to be offered */
+    bool registered;  /* the kubelet's last verdict */
+    bool published;   /* once, since the start */
     bool stopping;
     size_t damaged;           /* records */
     struct timer *hold;       /* until slices are published though the kubelet is silent */
