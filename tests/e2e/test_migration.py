@@ -126,7 +126,10 @@ class Packets:
         sent = [line for line in self.sent() if first <= line[0] <= last]
         missing = sorted(set(range(first, last + 1)) - set(received))
         during = {n: next((what for mark, what in reversed(self.marks) if n > mark), "the start") for n in missing}
-        rate = (last - first) * 1e6 / (sent[-1][1] - sent[0][1])
+        # A guest that stands still makes a packet late, and none of the next: those in time say what the rate is.
+        quarter = len(sent) // 4
+        (n, at, *_), (m, end, *_) = (min(part, key=lambda line: line[2]) for part in (sent[:quarter], sent[-quarter:]))
+        rate = (m - n) * 1e6 / (end - at)
         late = max(line[2] for line in sent) / 1000
         came = [line[2] for line in self.lines(self.names[0])]
         gap = max(b - a for a, b in zip(came, came[1:])) / 1000
