@@ -37,6 +37,7 @@ struct publish {
     json_vec wanted;
     bool decided;    /* publish_set() was called with a node's uid */
     unsigned fields; /* of enum slice_field: what the wanted have */
+    bool begun;      /* the first of them is out, or was about to go out */
     bool complete;   /* the API has what is wanted, and it was told */
     json_t *written; /* names written since the wanted were set or a contest began */
 
@@ -368,6 +369,7 @@ static void step(void *data)
         return;
     }
     p->settling = false;
+    p->begun = true;
 
     _cleanup_(slice_write_vec_done) slice_write_vec plan = {0};
 
@@ -453,7 +455,10 @@ void publish_set(struct publish *p, const char *node_uid, const device_vec *devi
     p->contest_until_ms = 0;
     p->outdated = true;
     json_object_clear(p->written);
-    settle(p);
+    if (p->begun)
+        settle(p);
+    else
+        schedule(p); /* what is wanted first is no part of a burst */
 }
 
 struct publish *publish_new(struct loop *l, struct api *a, const struct publish_config *c)

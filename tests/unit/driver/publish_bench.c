@@ -2,15 +2,20 @@
 #include "tests/unit/driver/publish_bench.h"
 
 /* Time runs ahead of the real one as a test wants, so that pauses pass. */
-static int64_t ahead_ms;
+static int64_t ahead_ms, stopped_ms; /* stopped_ms: instead of the real one, if not 0 */
 
 static int64_t test_now(struct clock *c)
 {
     (void)c;
-    return clock_now(clock_system()) + ahead_ms;
+    return (stopped_ms ? stopped_ms : clock_now(clock_system())) + ahead_ms;
 }
 
 static struct clock test_clock = {test_now};
+
+void stop_time(void)
+{
+    stopped_ms = clock_now(clock_system());
+}
 
 int64_t bench_now(void)
 {
@@ -96,7 +101,7 @@ int bench_setup(void **state)
 {
     struct bench *b = xnew(struct bench);
 
-    ahead_ms = 0;
+    ahead_ms = stopped_ms = 0;
     assert_ok(loop_new(&test_clock, &b->loop, NULL), NULL);
     b->fake = fake_slices_new(b->loop);
     start_api(b);

@@ -42,6 +42,9 @@ void offer(struct bench *b, const char *kinds);
 
 int64_t bench_now(void);
 
+/* From now on time only runs as a test steps. */
+void stop_time(void);
+
 /* Handles what is there, and lets time pass. */
 void turn(struct bench *b, int64_t step_ms);
 

@@ -23,6 +23,26 @@ static void test_first(void **state)
     assert_int_equal(b->published, 1);
 }
 
+/* A burst is waited for, but not at the start; time stands still. */
+static void test_the_first_waits_for_nothing(void **state)
+{
+    struct bench *b = *state;
+
+    stop_time();
+    offer(b, "ppss");
+    for (int i = 0; i < 2000 && !b->published; i++) {
+        turn(b, 0);
+        usleep(100);
+    }
+    expect_writes(b, 2, 0, 0);
+    offer(b, "ppsss");
+    for (int i = 0; i < 200; i++)
+        turn(b, 0);
+    expect_writes(b, 2, 0, 0);
+    run_until_published(b, 2);
+    expect_writes(b, 2, 1, 0);
+}
+
 static void test_nothing_to_offer(void **state)
 {
     struct bench *b = *state;
@@ -311,6 +331,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         BENCH_TEST(test_first),
+        BENCH_TEST(test_the_first_waits_for_nothing),
         BENCH_TEST(test_nothing_to_offer),
         BENCH_TEST(test_node_not_known_yet),
         BENCH_TEST(test_restart_writes_nothing),
