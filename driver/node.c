@@ -178,7 +178,7 @@ static void take_node(struct node *n, const json_t *o)
     if (!n->labels || !json_equal(labels, n->labels)) {
         json_decref(n->labels);
         n->labels = json_deep_copy(labels);
-        observe_dirty(n->observe); /* another set of pools may be meant for us */
+        observe_labels_changed(n->observe);
     }
     if (news)
         observe_publish(n->observe);

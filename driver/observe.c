@@ -4,8 +4,10 @@
 #include "base/log.h"
 #include "driver/events.h"
 #include "driver/metrics.h"
+#include "driver/naming.h"
 #include "driver/provision.h"
 #include "driver/provisioning.h"
+#include "driver/shares.h"
 #include "driver/verify.h"
 #include "netlink/monitor.h"
 #include "sriov/survey.h"
@@ -20,22 +22,18 @@ struct device_epoch {
     uint64_t epoch;
 };
 
-/* What a pool has here. */
-struct share {
-    bool told, meant;   /* meant: for this node */
-    size_t vfs, others; /* others: that it selects too, but a pool before it has */
-};
-
 struct observe {
     struct node *node;
     struct worker *worker;
     struct monitor *monitor;
     struct timer *settle, *interval;
-    bool looking, again;
-    uint64_t epoch;
+    bool looking, again; /* looking: or learning names */
+    struct naming naming;
+    bool named;                       /* it is done: before, nothing is published */
+    uint64_t epoch, looked, labelled; /* when the last look began, and the labels changed */
     VEC(struct device_epoch) changed;
-    vf_fact_vec facts;        /* of the last look */
-    VEC(struct share) shares; /* by pool, as they were told */
+    vf_fact_vec facts; /* of the last look */
+    share_vec shares;  /* by pool, as they were told */
 
     /* the worker's */
     struct sysroot root;
@@ -55,7 +53,8 @@ struct look {
     uint64_t epoch;
     char *node_name;
     bool suspicious;
-    const struct pools *pools; /* read only, and unchanged while the node runs */
+    const struct pools *pools;       /* read only, and unchanged while the node runs */
+    const struct inventory *earlier; /* likewise while a look is under way; NULL: take no names */
     json_t *labels;
     VEC(struct held_vf) held;
     struct inventory inv;
@@ -103,7 +102,10 @@ static void look_run(struct job *j)
         k->result = survey_take(k->o->nl, &k->inv, &s, &k->err);
     if (k->result < 0)
         return;
-    inventory_fill_names(&k->inv);
+    if (k->earlier) {
+        inventory_copy_names(&k->inv, k->earlier);
+        inventory_fill_names(&k->inv);
+    }
     vec_foreach (pf, &k->inv.pfs)
         vec_foreach (vf, &pf->vfs) {
             const struct pool *pool = pools_find(k->pools, k->node_name, k->labels, pf, vf);
@@ -231,58 +233,9 @@ static void take_facts(struct observe *o, struct look *k)
     o->facts = kept;
 }
 
-static struct share share_of(const struct node *n, const struct pool *pool)
-{
-    struct share s = {.told = true, .meant = pool_matches_node(pool, n->labels)};
-
-    vec_foreach (pf, &n->inv.pfs)
-        vec_foreach (vf, &pf->vfs) {
-            if (!s.meant || !pool_selects(pool, n->c.name, pf, vf))
-                continue;
-            bool has = pools_find(&n->pools, n->c.name, n->labels, pf, vf) == pool;
-
-            s.vfs += has;
-            s.others += !has;
-        }
-    return s;
-}
-
-/* A pool that has nothing here, or less than it selects, is a mistake more often than not. */
-static void tell_share(const struct pool *pool, const struct share *s)
-{
-    _cleanup_free_ char *vfs = xasprintf("%zu", s->vfs), *others = xasprintf("%zu", s->others);
-
-    if (!s->meant)
-        log_info("pool isn't for this node: the node's labels differ", "pool", pool->name);
-    else if (s->others)
-        log_warn("pool selects VFs that a pool before it has", "pool", pool->name, "vfs", vfs,
-                 "others", others);
-    else if (!s->vfs)
-        log_warn("pool has no VF here: it selects none of those that `sriov-dra inventory` shows",
-                 "pool", pool->name);
-    else
-        log_info("pool", "pool", pool->name, "vfs", vfs);
-}
-
-static void tell_pools(struct observe *o)
-{
-    const struct pools *ps = &o->node->pools;
-
-    if (!o->node->labels) /* the Node object isn't known yet */
-        return;
-    for (size_t i = 0; i < ps->pools.n; i++) {
-        struct share now = share_of(o->node, &ps->pools.v[i]);
-        struct share *old = i < o->shares.n ? &o->shares.v[i] : VEC_PUSH(&o->shares);
-
-        if (!old->told || old->meant != now.meant || old->vfs != now.vfs ||
-            old->others != now.others)
-            tell_share(&ps->pools.v[i], &now);
-        *old = now;
-    }
-}
-
 static void take(struct observe *o, struct look *k)
 {
+    o->looked = k->epoch;
     if (k->result < 0) {
         log_error_err(&k->err, "hardware not read: tried again soon");
         timer_set(o->interval, RETRY_MS);
@@ -292,7 +245,38 @@ static void take(struct observe *o, struct look *k)
     inventory_done(&o->node->inv);
     o->node->inv = k->inv;
     memset(&k->inv, 0, sizeof(k->inv));
-    tell_pools(o);
+    shares_tell(o->node, &o->shares);
+}
+
+/* Whether what would be published is known to be wrong: no names, or other pools may be meant. */
+static bool is_blind(const struct observe *o)
+{
+    return !o->named || o->looked < o->labelled;
+}
+
+static void look_again(struct observe *o)
+{
+    if (!o->again)
+        return;
+    o->again = false;
+    if (is_blind(o))
+        look_start(o);
+    else
+        observe_dirty(o);
+}
+
+static void on_named(struct naming *names, void *data)
+{
+    struct observe *o = data;
+
+    o->looking = false;
+    o->named = true;
+    inventory_copy_names(&o->node->inv, &names->named);
+    naming_done(names);
+    if (o->node->stopping)
+        return;
+    look_again(o);
+    observe_publish(o);
 }
 
 static void look_done(struct job *j)
@@ -305,10 +289,7 @@ static void look_done(struct job *j)
     look_free(k);
     if (o->node->stopping)
         return;
-    if (o->again) {
-        o->again = false;
-        observe_dirty(o);
-    }
+    look_again(o);
     provisioning_review(o->node->provisioning);
     observe_publish(o);
     node_review_claims(o->node); /* a VF that was waited for may be home */
@@ -353,7 +334,9 @@ static void look_start(struct observe *o)
         return;
     }
     o->looking = true;
-    worker_submit(o->worker, &look_new(o)->job);
+    struct look *k = look_new(o);
+    k->earlier = &o->node->inv;
+    worker_submit(o->worker, &k->job);
 }
 
 static void settled(void *data)
@@ -391,6 +374,21 @@ void observe_dirty(struct observe *o)
         timer_set(o->settle, SETTLE_MS);
 }
 
+void observe_labels_changed(struct observe *o)
+{
+    bool matter = false;
+
+    vec_foreach (p, &o->node->pools.pools)
+        matter |= p->node_labels.n > 0;
+    if (!matter) { /* but that they are known does */
+        shares_tell(o->node, &o->shares);
+        provisioning_review(o->node->provisioning);
+        return;
+    }
+    o->labelled = ++o->epoch;
+    look_start(o);
+}
+
 void observe_device_changed(struct observe *o, const char *device)
 {
     struct device_epoch *at = NULL;
@@ -412,7 +410,7 @@ void observe_publish(struct observe *o)
     vf_fact_vec facts = {0};
     device_vec devices = {0};
 
-    if (!n->publish)
+    if (!n->publish || is_blind(o))
         return;
     vec_foreach (f, &o->facts) {
         struct vf_fact *out = VEC_PUSH(&facts);
@@ -466,6 +464,10 @@ int observe_new(struct node *n, struct observe **ret, struct err *e)
     take(o, k);
     look_free(k);
     timer_set(o->interval, INTERVAL_MS);
+    o->naming.done = on_named;
+    o->naming.data = o;
+    o->looking = true;
+    naming_start(&o->naming, o->worker, &n->inv);
     *ret = o;
     return 0;
 }
@@ -482,6 +484,7 @@ void observe_free(struct observe *o)
         nl_free(o->nl);
     if (o->root.fd >= 0)
         sysroot_done(&o->root);
+    naming_done(&o->naming);
     vf_fact_vec_done(&o->facts);
     free(o->changed.v);
     free(o->shares.v);

@@ -23,8 +23,14 @@ const vf_fact_vec *observe_facts(const struct observe *o);
 /* Something may have changed: look again after a short settle time. */
 void observe_dirty(struct observe *o);
 
+/* The node has other labels: looks again, at once, if other pools may be meant for it now. */
+void observe_labels_changed(struct observe *o);
+
 /* A claim took this device, or gave it back: what was seen of it before means nothing now. */
 void observe_device_changed(struct observe *o, const char *device);
 
-/* Computes the offer from what is known now, and hands it to the publisher. */
+/*
+ * Computes the offer from what is known now, and hands it to the publisher. Does nothing while the
+ * first names are looked up, or labels changed and nothing was looked at since: then it follows.
+ */
 void observe_publish(struct observe *o);

@@ -309,6 +309,19 @@ void inventory_copy_names(struct inventory *inv, const struct inventory *earlier
     }
 }
 
+void inventory_copy_ids(struct inventory *inv, const struct inventory *from)
+{
+    vec_foreach (pf, &from->pfs) {
+        struct pf *to = VEC_PUSH(&inv->pfs);
+
+        to->vendor_id = pf->vendor_id;
+        to->device_id = pf->device_id;
+        vec_foreach (vf, &pf->vfs)
+            *VEC_PUSH(&to->vfs) =
+                (struct vf){.vendor_id = vf->vendor_id, .device_id = vf->device_id};
+    }
+}
+
 void inventory_done(struct inventory *inv)
 {
     vec_foreach (pf, &inv->pfs) {

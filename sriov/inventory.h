@@ -64,6 +64,9 @@ void inventory_fill_names(struct inventory *inv);
 /* Takes names from an earlier snapshot, so that a re-read needs no list. */
 void inventory_copy_names(struct inventory *inv, const struct inventory *earlier);
 
+/* Makes an empty `inv` one of nothing but ids, for names to be filled in on another thread. */
+void inventory_copy_ids(struct inventory *inv, const struct inventory *from);
+
 void inventory_done(struct inventory *inv);
 
 const struct pf *inventory_find_pf(const struct inventory *inv, const char *address);

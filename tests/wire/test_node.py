@@ -190,6 +190,23 @@ def test_published(machine):
     assert (owner["kind"], owner["uid"]) == ("Node", machine.api.list("nodes")[0]["metadata"]["uid"])
 
 
+def test_start_anew_leaves_what_a_pool_for_labelled_nodes_has(machine):
+    """What is published is right before the node's labels are known, too."""
+    machine.config.write_text(pools(pool("fast", "enp1s0", nodeSelector={"matchLabels": {"nic": "fast"}})))
+    machine.api.start()
+    first = machine.start()
+    first.wait_line("published slices=1 devices=4")
+    assert len(first.lines("published")) == 1, first.text()
+    first.end()
+    written = machine.api.count("^(POST|PUT|DELETE) .*resourceslices")
+    second = machine.start()
+    second.wait_line("published slices=1 devices=4 generation=1")
+    second.wait_line("pool pool=fast vfs=4")
+    time.sleep(0.5)  # what would be a burst's time, and a look's
+    assert len(second.lines("published")) == 1, second.text()
+    assert machine.api.count("^(POST|PUT|DELETE) .*resourceslices") == written
+
+
 def test_not_offered_before_the_kubelet_knows_us(machine):
     """A pod that comes before would fail Prepare, and the kubelet tries that again after a minute only."""
     machine.api.start()
