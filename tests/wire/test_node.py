@@ -326,6 +326,18 @@ def test_node_without_the_feature(skipping):
     assert len(driver.lines("doesn't declare DRAOptionalNodeOperations")) == 2
 
 
+def test_unprepare_for_a_claim_that_skips_it(skipping):
+    """As of a kubelet that doesn't know the list: it is served, although the claim says that no call would come."""
+    skipping.write_record("u", SKIP_VF, mode="Skip", pf="0000:02:00.0", byKubelet=False, unprepareComes=False)
+    skipping.api.put("nodes", node(features=[]))
+    skipping.api.start()
+    skipping.start().wait_line("published slices=2 devices=4")
+    assert skipping.records() == ["u.json"]
+    with skipping.client() as client, skipping.sysfs.unplugged("0000:02:10.0"):
+        assert client.unprepare(("claim-u", "u")).claims["u"].error == ""
+    assert skipping.records() == []
+
+
 # ---- an API server that is away, or odd
 
 

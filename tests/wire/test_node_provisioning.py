@@ -9,6 +9,7 @@ import pytest
 
 from node import claim, pool, pools, result, wait_for
 from test_node_claims import pod, reserved
+from test_signals import ADDRESS, metrics
 
 DRIVER = {"by": "Driver"}
 VLAN = {"vlan": {"id": 100}}
@@ -146,6 +147,34 @@ def test_external_is_never_written(machine):
     shown = machine.namespace.run(subprocess.run, ["ip", "-br", "link", "show", "enp1s0"], capture_output=True,
                                   text=True, check=True).stdout
     assert "DOWN" in shown
+
+
+def test_external_that_never_verifies_is_said_once(machine):
+    """However often it is looked at; how many there are is in the metrics."""
+    configure(machine, pool("theirs", "enp1s0", "Skip", settings=VLAN))
+    driver = machine.start(metrics_address=ADDRESS)
+    driver.wait_line("published slices=1 devices=4")
+    said, mtu = r"VF isn't offered as verified .*vf=0000:01:10\.", 1400
+
+    def changes(devices):
+        """Makes it look, until it has seen that VFs came or went."""
+        nonlocal mtu
+        before = len(driver.lines(f"published slices=1 devices={devices}"))
+        mtu += 1
+        machine.namespace.run(subprocess.run, ["ip", "link", "set", "lo", "mtu", str(mtu)], check=True)
+        driver.wait_line(f"published slices=1 devices={devices}", before + 1)
+
+    assert len(driver.lines(said)) == 4
+    for _ in range(2):
+        with machine.sysfs.unplugged("0000:01:10.6"):
+            changes(3)
+        changes(4)
+    assert [len(driver.lines(said + vf)) for vf in "0246"] == [1, 1, 1, 3], "the one that went is a new one"
+    seen = metrics(machine)
+    assert seen['devices{pool="theirs",mode="Skip",verified="false"}'] == 4
+    assert seen['devices{pool="theirs",mode="Skip",verified="true"}'] == 0
+    assert seen["drift_total"] == 4 + 2
+    assert [o["reason"] for o in machine.api.list("events")].count("VFDrifted") <= 3
 
 
 def test_no_vf_goes_before_it_is_known_whose_it_is(machine):

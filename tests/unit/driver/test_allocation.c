@@ -125,6 +125,10 @@ static void test_skipped_calls(void **state)
         {"['*']", "[]", false, false},
         {"[]", "[NodeUnprepareResources]", false, false},
         {"[SomethingNew]", "['*']", false, false},
+        {"[SomethingNew]", "[SomethingNew]", false, false},
+        {"['*', SomethingNew]", "['*']", true, true},
+        {"[NodeUnprepareResources, SomethingNew]", "['*']", false, true},
+        {"[NodePrepareResources, NodeUnprepareResources]", "[NodeUnprepareResources]", false, true},
     };
 
     (void)state;

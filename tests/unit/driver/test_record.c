@@ -96,6 +96,36 @@ static void test_who_releases(void **state)
     }
 }
 
+/* A claim of several modes: without Unprepare only where each of its devices is (test_allocation).
+ */
+static void test_several_modes(void **state)
+{
+    static const struct {
+        bool first, second; /* skip Unprepare */
+        bool unprepare_comes;
+    } table[] = {
+        {true, true, false}, /* DeferCleanup and Skip */
+        {false, true, true}, /* Prepare and one of these */
+        {true, false, true},
+        {false, false, true},
+    };
+    char uid[] = "u", name[] = "c", namespace[] = "default";
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
+        struct allocated_device devices[] = {
+            {.skip_unprepare = table[i].first},
+            {.skip_unprepare = table[i].second, .skip_prepare = table[i].second}};
+        const struct allocation a = {
+            .namespace = namespace, .name = name, .uid = uid, .devices = {.v = devices, .n = 2}};
+        grant_vec none = {0};
+        _cleanup_(record_freep) struct record *r = record_new(&a, &none, "boot", true);
+
+        if (r->unprepare_comes != table[i].unprepare_comes)
+            fail_msg("row %zu", i);
+    }
+}
+
 /* A record of a release that didn't note who set the VF up, and knew no alternatives. */
 static void test_older_release(void **state)
 {
@@ -180,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_who_releases),
+        cmocka_unit_test(test_several_modes),
         cmocka_unit_test(test_unknown_members_are_kept_out_of_the_way),
         cmocka_unit_test(test_older_release),
         cmocka_unit_test(test_newer_version_is_refused),

@@ -509,6 +509,7 @@ static void test_kept(void **state)
         {"spec", "skipNodeOperations", NULL, .kept = false, .dropped = SLICE_FIELD_LIST},
         {"spec", "skipNodeOperations", "[]", .kept = false, .dropped = SLICE_FIELD_LIST},
         {"spec", "skipNodeOperations", "[\"NodeUnprepareResources\"]", .kept = false},
+        {"spec", "skipNodeOperations", "[\"*\", \"SomethingNew\"]", .kept = false},
         {"spec", "allNodes", "true", .kept = false},
         {"spec", "devices", "[]", .kept = false},
         {"spec.pool", "generation", "8", .kept = false},
