@@ -80,6 +80,10 @@ def test_gate_turned_off_at_the_kubelet_with_claims_live(lab, started, neighbour
     lab.set_gates(kubelet_gates=OFF)
     started.wait_log("doesn't declare DRAOptionalNodeOperations", 60, mark)
     lab.wait_for(lambda: honoured(lab) == {False}, 30, "skipHonoured is false")
+    # another pod of a claim that has the list isn't sent to a node that doesn't declare it
+    lab.pod("second", ["live"])
+    lab.wait_event("second", "FailedScheduling: 0/1 nodes")
+    lab.delete("pod", "second")
     wait_ping(lab, "live", SAME)
     lab.delete("pod", "live")
     wait_state(vf, before)
@@ -89,6 +93,26 @@ def test_gate_turned_off_at_the_kubelet_with_claims_live(lab, started, neighbour
     lab.wait_pod("late")
     wait_ping(lab, "late", SAME)
     assert rpcs(started)[0] == called[0] + 1, "the new one came through Prepare"
+
+
+def test_gate_turned_off_at_the_kubelet_before_a_pod_starts(lab, started):
+    """Its claim was allocated with the list: the kubelet refuses it, and says so on the pod. Deleted and made anew it
+    gets a claim without."""
+    lab.nodes["node1"].service("kubelet", "stop")
+    lab.apply(claim("late", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.1/24"]}))
+    lab.pod("late", ["late"])
+    lab.wait_for(lambda: (lab.get("resourceclaim", "late").get("status") or {}).get("allocation"), 30, "it is allocated")
+    assert allocated(lab, "late")[0]["skipNodeOperations"] == ["*"]
+    mark = started.log_mark()
+    lab.set_gates(kubelet_gates=OFF)
+    lab.wait_event("late", "DRAOptionalNodeOperations feature gate is disabled on kubelet")
+    started.wait_log("doesn't declare DRAOptionalNodeOperations", 60, mark)
+    lab.delete("pod", "late")
+    lab.wait_slices(11)
+    lab.pod("late", ["late"])
+    lab.wait_pod("late")
+    assert "skipNodeOperations" not in allocated(lab, "late")[0]
+    assert link_in_pod(lab, "late", "net1")["ips"] == ["192.0.2.1/24"]
 
 
 @pytest.mark.parametrize("gates", [{"gates": OFF, "kubelet_gates": ON, "scheduler_gates": ON}, {"scheduler_gates": OFF}],
@@ -115,3 +139,9 @@ def test_gate_turned_off_in_the_control_plane_with_claims_live(lab, started, nei
     assert rpcs(started) == (called[0] + 1, called[1]), "no call for a claim that was allocated with the list"
     lab.delete("pod", "late")
     assert rpcs(started) == (called[0] + 1, called[1] + 1)
+    if "gates" in gates:
+        # a slice that is made anew loses its list, and that is noticed
+        for one in lab.slices():
+            lab.delete("resourceslice", one["metadata"]["name"], wait=False)
+        started.wait_log("the API server drops skipNodeOperations", since=mark)
+        lab.wait_for(lambda: honoured(lab) == {False}, 30, "skipHonoured is false")
