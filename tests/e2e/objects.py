@@ -14,6 +14,7 @@ from lab import DRIVER, wait_for
 GROUP = "sriov-dra.dev/v1alpha1"
 PREPARE_PF, SKIP_PF = "enp1s0", "enp2s0"
 SKIP_VFS = range(4)
+METRICS_PORT = 9808
 
 
 def pool(name, pf, mode, indexes=None, **spec):
@@ -235,6 +236,21 @@ def rpcs(driver, since=0):
     """How many claims the driver was asked to prepare and unprepare."""
     log = driver.log()[since:]
     return (len(re.findall(r"claim (?:not )?prepared", log)), len(re.findall(r"claim (?:not )?unprepared", log)))
+
+
+def http(node, path):
+    """(status, body) of the driver's own server."""
+    text = node.run(f"""
+        exec 3<>/dev/tcp/127.0.0.1/{METRICS_PORT}
+        printf 'GET {path} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3
+        cat <&3""")
+    head, _, body = text.replace("\r\n", "\n").partition("\n\n")
+    return int(head.split()[1]), body
+
+
+def metric(node, name):
+    lines = dict(line.rsplit(" ", 1) for line in http(node, "/metrics")[1].splitlines() if not line.startswith("#"))
+    return int(lines[f"sriov_dra_{name}"])
 
 
 def pretty(document):

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests that can't be: a clear error that names what to mend, and nothing is touched."""
-from objects import (GROUP, Vf, claim, device_class, link_in_pod, pool, pools, provision, wait_ping,
-                     wait_state)
+import time
+
+import pytest
+
+from objects import (GROUP, METRICS_PORT, Vf, claim, device_class, link_in_pod, look, metric, pool, pools, provision,
+                     wait_ping, wait_seen, wait_state)
 
 DEVICE = "0000:01:10.0"
 
@@ -90,6 +94,28 @@ def test_pools_with_a_mistake_stop_only_themselves(lab, drivers):
     driver.start([*pools(), bad])
     lab.wait_slices(11)
     driver.wait_log(r"pool isn't offered.*bad.*spec\.settings\.vlan\.id")
+
+
+@pytest.mark.parametrize("by", ["Driver", "External"])
+def test_a_pool_that_declares_what_the_nic_can_not_do(lab, driver, by):
+    """igb has no link state to set, and the PF's MTU is 1500: offered for what it is, never as promised."""
+    settings = {"linkState": "enable"} if by == "Driver" else {"mtu": 9000}
+    driver.start([pool("wishes", "enp2s0", "Skip", "0-1", settings=settings, provisioning={"by": by})],
+                 args=["--metrics-address", f":{METRICS_PORT}"])
+    lab.wait_slices(2)
+    node = lab.nodes["node1"]
+    if by == "Driver":
+        driver.wait_log(r"VF isn't as its pool says, and can't be set up: .*link state.*not supported.*vf=0000:02:10.0 pool=wishes")
+    else:
+        lab.wait_event("node1", "VFDrifted: pool wishes: 2 VFs aren't as they should be. .*mtu: 1500, want 9000")
+    wait_seen(lab, "0000-02-10-0", (False, ["NoSchedule"]))
+    assert not any("skipNodeOperations" in s["spec"] for s in lab.slices())
+    assert metric(node, 'devices{pool="wishes",mode="Skip",verified="false"}') == 2
+    mark = driver.log_mark()
+    for _ in range(3):
+        look(node)
+        time.sleep(1)
+    assert "0000:02:10" not in driver.log()[mark:], "said once"
 
 
 def test_no_pools(lab, drivers):

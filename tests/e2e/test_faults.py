@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lab import wait_for
+from lab import command, wait_for
 from objects import SAME, Vf, claim, link_in_pod, pools, provision, vf_of_claim, wait_ping, wait_state
 
 MAC = "52:54:00:ab:cd:02"
@@ -133,6 +133,37 @@ def test_a_skip_pod_ends_without_the_driver_and_a_prepare_pod_waits(lab, started
     wait_state(vf, before)
     wait_state(skip_vf, skip_before)
     assert gone < 12, f"the skip pod took {gone:.1f} s"
+
+
+def test_removed_by_force(lab, started, neighbours):
+    """Killed, and its slices deleted, with a claim live: its pod goes on, new ones say what they wait for, and the verbs
+    name what is left. A driver that comes back finds it all."""
+    def verb(*arguments):
+        done = command([started.binary, *arguments, "--kubeconfig", lab.dir / "admin.kubeconfig"], check=False)
+        return done.returncode, done.stdout
+
+    lab.apply(asked())
+    lab.pod("asked", ["asked"])
+    lab.wait_pod("asked")
+    started.kill()
+    for s in lab.slices():
+        lab.delete("resourceslice", s["metadata"]["name"])
+    wait_ping(lab, "asked", SAME)
+    lab.apply(claim("late", "vf-preprovisioned", None, {"name": "net1", "addresses": ["192.0.2.3/24"]}))
+    lab.pod("late", ["late"])
+    lab.wait_event("late", "FailedScheduling: .*cannot allocate all claims")
+    status, text = verb("explain", "pod/late")
+    assert status == 1 and "sriov-dra.dev offers nothing: there is no slice of it. No node driver runs" in text, text
+    status, text = verb("claims", "--need-driver", "--node", "node1")
+    assert status == 1 and "default/asked" in text, text
+    lab.delete("pod", "asked", wait=False)
+    time.sleep(10)
+    assert lab.get("pod", "asked") is not None, "its clean-up is the driver's"
+    started.start(pools())
+    lab.wait_slices(11)
+    lab.wait_pod("late", timeout=90)
+    wait_for(lambda: lab.get("pod", "asked") is None, 60, "the pod ends when the driver is back")
+    wait_ping(lab, "late", SAME)
 
 
 def test_second_driver_names_the_holder(lab, started):

@@ -3,9 +3,8 @@
 import pytest
 
 from lab import wait_for
-from objects import address_of, allocated, claim, classes, config, environment, pools, provision
-
-PORT = 9808
+from objects import (METRICS_PORT, address_of, allocated, claim, classes, config, environment, http, metric, pools,
+                     provision)
 
 
 def alternatives(name, address, *choices):
@@ -24,27 +23,12 @@ def first_choice(lab, name):
     return condition["status"], condition["message"]
 
 
-def http(node, path):
-    """(status, body) of the driver's own server."""
-    text = node.run(f"""
-        exec 3<>/dev/tcp/127.0.0.1/{PORT}
-        printf 'GET {path} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3
-        cat <&3""")
-    head, _, body = text.replace("\r\n", "\n").partition("\n\n")
-    return int(head.split()[1]), body
-
-
-def metric(node, name):
-    lines = dict(line.rsplit(" ", 1) for line in http(node, "/metrics")[1].splitlines() if not line.startswith("#"))
-    return int(lines[f"sriov_dra_{name}"])
-
-
 @pytest.mark.contract
 def test_which_alternative_was_allocated_is_told(lab, driver):
     """Preprovisioned if it can be had, else prepared: told in the claim, in the container, as event and metric."""
     node = lab.nodes["node1"]
     provision(node)
-    driver.start(pools(), args=["--metrics-address", f":{PORT}"])
+    driver.start(pools(), args=["--metrics-address", f":{METRICS_PORT}"])
     lab.apply(classes())
     lab.wait_slices(11)
     wait_for(lambda: http(node, "/readyz")[0] == 200, 30, lambda: f"ready: {http(node, '/readyz')}")
@@ -79,7 +63,7 @@ def test_which_alternative_was_allocated_is_told(lab, driver):
     assert metric(node, 'operations_total{operation="unprepare",result="ok"}') == 1
     driver.stop()
     vf = address_of(allocated(lab, "first")[0]["device"])
-    driver.start(pools(), args=["--metrics-address", f":{PORT}"])
+    driver.start(pools(), args=["--metrics-address", f":{METRICS_PORT}"])
     wait_for(lambda: http(node, "/readyz")[0] == 200, 30, lambda: f"ready again: {http(node, '/readyz')}")
     assert metric(node, 'claims{mode="Skip"}') == 1 and vf.startswith("0000:02:")
     assert metric(node, 'choices_total{choice="first"}') == 0, "counted when it was acquired"
