@@ -235,12 +235,12 @@ static void take_facts(struct observe *o, struct look *k)
 
 static void take(struct observe *o, struct look *k)
 {
-    o->looked = k->epoch;
     if (k->result < 0) {
         log_error_err(&k->err, "hardware not read: tried again soon");
         timer_set(o->interval, RETRY_MS);
         return;
     }
+    o->looked = k->epoch;
     take_facts(o, k);
     inventory_done(&o->node->inv);
     o->node->inv = k->inv;

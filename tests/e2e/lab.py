@@ -24,6 +24,7 @@ BUILD = pathlib.Path(os.environ.get("SRIOV_DRA_BUILD", CHECKOUT / "build"))
 LAB = CHECKOUT / "tests" / "lab" / "lab"
 DRIVER = "sriov-dra.dev"
 HOOK = "sriov-dra-hook"
+FEATURE = "DRAOptionalNodeOperations"
 # Sleeps, and ends at once when told to: `sleep` as a container's first process would ignore that.
 IDLE = ["sh", "-c", "trap exit TERM; sleep 100000 & wait"]
 PATIENCE = float(os.environ.get("LAB_PATIENCE", "1"))
@@ -109,6 +110,11 @@ class Lab:
         if options != self.gate_options:
             command([LAB, "--name", self.name, "gates", *options], timeout=400)
             self.gate_options = options
+            of_kubelet = gates.get("kubelet_gates") or gates.get("gates") or ""
+            on = f"{FEATURE}=false" not in of_kubelet
+            # A kubelet that was restarted is Ready by its last status before it has written a new one.
+            wait_for(lambda: all((FEATURE in n["status"].get("declaredFeatures", [])) == on for n in self.get("node")), 60,
+                     f"the nodes declare {FEATURE}: {on}")
 
     def up(self):
         """Starts the lab, about 40 s, or finds it up with the same settings."""

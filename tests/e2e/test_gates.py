@@ -65,7 +65,7 @@ def test_gate_off_at_the_api_server_alone(lab, started):
 @pytest.mark.lab(scheduler_gates=OFF)
 def test_gate_off_at_the_scheduler_alone(lab, started):
     """It doesn't copy the list: the kubelet calls, and is served. What can be seen of it from the node is told."""
-    assert honoured(lab) == {True}
+    lab.wait_for(lambda: honoured(lab) == {True}, 30, "the node declares the feature again")
     run_through_prepare(lab, started)
     started.wait_log("a claim has no copy of its device's skipNodeOperations.*default/skip", 5)
     lab.wait_event("node1", "SkipNotCopied: claim default/skip", 10)
