@@ -12,7 +12,7 @@ import signal
 
 import pytest
 
-from lab import BUILD, Driver, Lab, LabError
+from lab import BUILD, PATHS, Driver, Lab, LabError
 from objects import Neighbours, classes, pools, provision
 
 
@@ -77,6 +77,8 @@ class Labs:
         if self.running is not None:
             driver, self.running = self.running, None
             driver.forget()
+            # A driver that finds slices offers before the kubelet knows it, and a pod may come in between.
+            self.lab.must("DELETE", PATHS["resourceslice"], {})
 
     def close(self):
         self.running = None
