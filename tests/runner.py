@@ -209,12 +209,17 @@ def wire(suite):
 
 def e2e(suite):
     if build(suite, "release"):
-        pytest_suite(suite, "tests/e2e", "release", ["-m", "not contract"])
+        pytest_suite(suite, "tests/e2e", "release", ["-m", "not contract and not long"])
 
 
 def contract(suite):
     if build(suite, "release"):
         pytest_suite(suite, "tests/e2e", "release", ["-m", "contract"])
+
+
+def long(suite):
+    if build(suite, "release"):
+        pytest_suite(suite, "tests/e2e", "release", ["-m", "long"])
 
 
 def broken(suite):
@@ -279,7 +284,7 @@ def lint(suite):
                            *[f for f in files if f.endswith(".py")]])
 
 
-SUITES = {"unit": unit, "wire": wire, "lint": lint, "contract": contract, "e2e": e2e, "broken": broken, "bench": bench}
+SUITES = {"unit": unit, "wire": wire, "lint": lint, "contract": contract, "e2e": e2e, "long": long, "broken": broken, "bench": bench}
 DEFAULT = ["unit", "wire", "lint", "contract", "e2e"]
 
 

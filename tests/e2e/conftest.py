@@ -31,6 +31,7 @@ def pytest_configure(config):
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
     config.addinivalue_line("markers", "contract: a promise of docs/contract.md; broken.py has what was taken out to see it fail")
+    config.addinivalue_line("markers", "long: takes many minutes; not part of the default run")
     config.addinivalue_line("markers", "lab(gates, scheduler_gates, kubelet_gates, nodes, vfs, memory): settings of the lab")
 
 

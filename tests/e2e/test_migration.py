@@ -231,6 +231,7 @@ def address(device):
     return re.sub(r"-(\d)$", r".\1", device).replace("-", ":")
 
 
+@pytest.mark.long
 @pytest.mark.lab(nodes=2)
 def test_a_pool_moves_to_skip_and_back_and_no_packet_is_lost(lab, nodes, tmp_path):
     operator = Operator(lab, tmp_path)
