@@ -6,7 +6,7 @@ import pytest
 
 from lab import command
 from objects import (PREPARE_PF, SKIP_PF, Vf, allocated, claim, link_in_pod, pool, rpcs, shipped_class, skips, wait_ping,
-                     wait_seen, wait_state)
+                     wait_seen)
 
 MAC = "52:54:00:ab:cd:0a"
 PREPARED, DEFERRED, SKIPPED = "0000:01:10.0", "0000:01:10.6", "0000:02:10.0"
@@ -109,7 +109,8 @@ def test_a_vf_is_one_device_whatever_its_mode(lab, driver):
     assert allocated(lab, "next")[0]["skipNodeOperations"] == ["*"]
     wait_ping(lab, "next", "192.0.2.3")
     lab.delete("pod", "next")
-    wait_state(vf, vf.wait_home())
+    state = vf.wait_home()
+    assert state["vlan"] == 100 and state["mac"] != MAC
 
 
 @pytest.mark.contract

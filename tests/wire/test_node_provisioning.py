@@ -174,7 +174,7 @@ def test_external_that_never_verifies_is_said_once(machine):
     assert seen['devices{pool="theirs",mode="Skip",verified="false"}'] == 4
     assert seen['devices{pool="theirs",mode="Skip",verified="true"}'] == 0
     assert seen["drift_total"] == 4 + 2
-    assert [o["reason"] for o in machine.api.list("events")].count("VFDrifted") <= 3
+    assert [o["reason"] for o in machine.api.list("events")].count("VFDrifted") in (1, 2, 3)
 
 
 def test_no_vf_goes_before_it_is_known_whose_it_is(machine):
