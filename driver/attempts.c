@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "driver/attempts.h"
 
+/* Less than between two looks at the hardware (3 minutes): what was mended is right by then. */
 #define PAUSE_MIN_MS 5000
-#define PAUSE_MAX_MS 300000
+#define PAUSE_MAX_MS 160000
 #define CALM_MS      60000
 
 void attempts_done(struct attempts *a)

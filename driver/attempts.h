@@ -21,7 +21,7 @@ void attempts_done(struct attempts *a);
  */
 bool attempts_may(const struct attempts *a, int64_t now, int64_t *soonest);
 
-/* It is tried now; the next time not before 5 s, and twice that each time, 5 minutes at most. */
+/* It is tried now; the next time not before 5 s, and twice that each time, 160 s at most. */
 void attempts_note(struct attempts *a, int64_t now);
 
 /* It is right, be it by itself: after a minute the next fault is a new one. */

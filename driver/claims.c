@@ -58,6 +58,7 @@ static void claim_free(struct claim *c)
     free(c->pod_uid);
     free(c->netns);
     free(c->complete_in);
+    attempts_done(&c->tries);
     free(c);
 }
 
@@ -234,6 +235,7 @@ static void finish(struct op *o)
 {
     struct claims *cs = o->claims;
     struct claim *c = o->claim;
+    int64_t now = clock_now(loop_clock(cs->loop));
     bool ok = o->result == 0;
 
     count(o);
@@ -242,6 +244,8 @@ static void finish(struct op *o)
     case OP_ACQUIRE:
         /* RELEASING: a failed roll-back, whose journal stays; released later */
         if (ok || o->rec->state == RECORD_RELEASING) {
+            if (!ok)
+                attempts_note(&c->tries, now);
             record_free(c->rec);
             c->rec = TAKE_PTR(o->rec);
             c->retry_release = !ok;
@@ -256,6 +260,8 @@ static void finish(struct op *o)
             c = NULL;
         } else {
             c->retry_release = true;
+            if (!o->away) /* one that is away costs reading only, and comes home in its own time */
+                attempts_note(&c->tries, now);
         }
         break;
     case OP_CHECK:

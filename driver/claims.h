@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/worker.h"
+#include "driver/attempts.h"
 #include "driver/hands.h"
 
 struct claim {
@@ -19,7 +20,8 @@ struct claim {
     bool asked;        /* without: a reading of the claim is under way, to know */
     bool told;         /* its status has its VFs, or a write of that is on its way */
     bool choice_told;  /* which of its alternatives was allocated */
-    bool retry_release; /* a release that failed: repeated when hardware changes, and by time */
+    bool retry_release;    /* a release that failed: repeated when hardware changes, and by time */
+    struct attempts tries; /* of a release: those that failed for more than a VF that isn't home */
 };
 
 struct claims;

@@ -32,16 +32,19 @@ static void released(struct claim *c, struct err *e, void *data)
 
     if (!e)
         return;
+    timer_set(n->review, REVIEW_MS);
+    if (!attempts_news(&c->tries, err_text(e)))
+        return;
     _cleanup_free_ char *title = record_title(c->rec);
     log_warn_err(e, "claim not released yet: tried again", "claim", title, "uid", c->rec->uid);
-    timer_set(n->review, REVIEW_MS);
 }
 
 static void release(struct node *n, struct claim *c)
 {
-    _cleanup_free_ char *title = record_title(c->rec);
-
-    log_info("releasing claim: no pod needs it", "claim", title, "uid", c->rec->uid);
+    if (c->rec->state != RECORD_RELEASING) {
+        _cleanup_free_ char *title = record_title(c->rec);
+        log_info("releasing claim: no pod needs it", "claim", title, "uid", c->rec->uid);
+    }
     claims_release(n->claims, c, HOME_WAIT_MS, released, n);
 }
 
@@ -90,6 +93,20 @@ static void ask(struct node *n, struct claim *c)
     pods_fetch_claim(n->pods, c->rec->namespace, c->rec->name, ASK_TIMEOUT_MS, 0, doubt_ends, d);
 }
 
+/*
+ * One that failed: what it writes, the kernel tells, and what the kernel tells, brings us here
+ * again.
+ */
+static void release_again(struct node *n, struct claim *c)
+{
+    int64_t soonest = 0;
+
+    if (attempts_may(&c->tries, clock_now(loop_clock(n->loop)), &soonest))
+        release(n, c);
+    else
+        timer_set(n->review, REVIEW_MS);
+}
+
 static void review(struct node *n, struct claim *c)
 {
     const struct record *r = c->rec;
@@ -98,7 +115,7 @@ static void review(struct node *n, struct claim *c)
         return;
     if (r->state == RECORD_RELEASING) {
         if (c->retry_release)
-            release(n, c);
+            release_again(n, c);
         return;
     }
     if (r->unprepare_comes || r->state != RECORD_PREPARED || !pods_synced(n->pods))

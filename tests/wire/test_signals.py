@@ -2,6 +2,7 @@
 """What operators are told by `sriov-dra node`: metrics, readiness, events, and the environment of containers."""
 import re
 import socket
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -451,3 +452,21 @@ def test_pod_that_comes_late(machine, runtimes):
     seen = metrics(machine)
     assert (seen['sandboxes_total{result="late"}'], seen['sandboxes_total{result="refused"}']) == (1, 0)
     machine.api.speak(f"{PODS}/web")
+
+
+def test_release_that_fails_pauses_and_is_said_once(machine):
+    """Each change that the kernel tells makes the driver look, and that alone is no reason to try again at once."""
+    machine.write_record("u", VF, state="Releasing")
+    machine.api.start()
+    driver = machine.start(metrics_address=ADDRESS)
+    driver.wait_line("info +published")
+    end, mtu = time.monotonic() + 7, 1400
+    while time.monotonic() < end:
+        mtu += 1
+        machine.namespace.run(subprocess.run, ["ip", "link", "set", "lo", "mtu", str(mtu)], check=True)
+        time.sleep(0.2)
+    assert metrics(machine)['operations_total{operation="release",result="refused"}'] == 2, "at once, and after 5 s"
+    assert len(driver.lines("claim not released yet: tried again: .*reading interface enp1s0: No such device")) == 1
+    assert not driver.lines("releasing claim"), "that was told by who began it"
+    with machine.client() as client, machine.sysfs.unplugged("0000:01:10.0"):
+        assert client.unprepare(("claim-u", "u")).claims["u"].error == "", "who asks isn't kept waiting"
