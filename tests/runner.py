@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as xml
 
@@ -51,6 +52,7 @@ class Suite:
         self.name = name
         self.pattern = pattern
         self.passed = 0
+        self.beside = False  # another runs at the same time
         self.failed = []  # (case, where to look)
         self.skipped = []  # (case, reason)
 
@@ -69,7 +71,7 @@ class Suite:
             return
         began = time.monotonic()
         log = LOGS / f"{self.name}-{case}.log"
-        status = run(args, log, show=False, **kwargs)
+        status = run(args, log, show=None, **kwargs)
         seconds = time.monotonic() - began
         print(f"  {'ok  ' if status == 0 else 'FAIL'} {case} ({seconds:.1f} s)", flush=True)
         if status != 0:
@@ -77,24 +79,25 @@ class Suite:
         self.add(case, "passed" if status == 0 else "failed", str(log))
 
 
-child = None
+children = set()
 
 
-def run(args, log, show=True, env=None, cwd=TOP):
-    """Runs a command, its output into the log and, if asked, to the terminal.
-    Returns its status."""
-    global child
+def run(args, log, show="  ", env=None, cwd=TOP):
+    """Runs a command, its output into the log and, unless `show` is None, to
+    the terminal, each line after that text. Returns its status."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "wb") as file:
         child = subprocess.Popen([str(a) for a in args], cwd=cwd, env={**os.environ, **(env or {})},
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 start_new_session=True)  # what a terminal's ^C means is stop()'s to say
+        children.add(child)
         for line in child.stdout:
             file.write(line)
-            if show:
-                sys.stdout.buffer.write(b"  " + line)
+            if show is not None:
+                sys.stdout.buffer.write(show.encode() + line)
                 sys.stdout.flush()
         status = child.wait()
-        child = None
+        children.discard(child)
         return status
 
 
@@ -115,11 +118,11 @@ def build(suite, name, *targets):
         if directory == BUILD and (directory / "build.ninja").exists():
             again = ["--reconfigure"]  # other builds are below this one
         directory.mkdir(parents=True, exist_ok=True)
-        status = run(["meson", "setup", *again, directory, TOP, *options], log, show=False, env={"CC": compiler})
+        status = run(["meson", "setup", *again, directory, TOP, *options], log, show=None, env={"CC": compiler})
         if status == 0:
             stamp.write_text(wanted)
     if status == 0:
-        status = run(["ninja", "-C", directory, *targets], log, show=False)
+        status = run(["ninja", "-C", directory, *targets], log, show=None)
     if status != 0:
         print(f"  FAIL build {name}: {log}")
         tail(log)
@@ -176,8 +179,9 @@ def pytest_suite(suite, folder, build_name, extra=()):
     report.unlink(missing_ok=True)
     pick = ["-k", suite.pattern] if suite.pattern else []
     status = run([PYTHON, "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--color=no", f"--junitxml={report}",
-                  *pick, *extra, TOP / folder], log,
-                 env={"SRIOV_DRA": str(program(build_name)), "SRIOV_DRA_BUILD": str(BUILD), "PYTHONUNBUFFERED": "1"})
+                  *pick, *extra, TOP / folder], log, f"  {suite.name}: " if suite.beside else "  ",
+                 env={"SRIOV_DRA": str(program(build_name)), "SRIOV_DRA_BUILD": str(BUILD), "LAB_NAME": suite.name,
+                      "PYTHONUNBUFFERED": "1"})
     cases = {}
     if report.exists():
         for case in xml.parse(report).iter("testcase"):
@@ -286,17 +290,45 @@ def lint(suite):
 
 SUITES = {"unit": unit, "wire": wire, "lint": lint, "contract": contract, "e2e": e2e, "long": long, "broken": broken, "bench": bench}
 DEFAULT = ["unit", "wire", "lint", "contract", "e2e"]
+# One lab keeps about three quarters of a processor busy: two run side by side.
+LABS = ["contract", "e2e"]
 
 
 def stop(number, _frame):
+    signal.signal(number, signal.SIG_IGN)
     print("interrupted", flush=True)
-    if child is not None:
+    now = list(children)
+    for child in now:
         child.send_signal(signal.SIGTERM)  # pytest takes its lab down
+    end = time.monotonic() + 120
+    for child in now:
         try:
-            child.wait(120)
+            child.wait(max(0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             child.kill()
     sys.exit(128 + number)
+
+
+def go(suite):
+    began = time.monotonic()
+    print(f"== {suite.name}", flush=True)
+    try:
+        SUITES[suite.name](suite)
+    except Exception as e:  # pylint: disable=broad-except; of a thread it would be lost
+        suite.add("runner", "failed", repr(e))
+    print(f"== {suite.name}: {suite.passed} passed, {len(suite.failed)} failed, {len(suite.skipped)} skipped "
+          f"({time.monotonic() - began:.0f} s)", flush=True)
+
+
+def go_beside(suites):
+    if not build(suites[0], "release"):
+        return
+    threads = [threading.Thread(target=go, args=[suite]) for suite in suites]
+    for suite, thread in zip(suites, threads):
+        suite.beside = True
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def main():
@@ -304,18 +336,17 @@ def main():
     if names[0] not in SUITES or len(sys.argv) > 3:
         print(f"usage: tests/run [{'|'.join(SUITES)} [PATTERN]]", file=sys.stderr)
         return 2
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
-    suites = []
-    for name in names:
-        print(f"== {name}", flush=True)
-        suite, began = Suite(name, pattern), time.monotonic()
-        suites.append(suite)
-        SUITES[name](suite)
-        print(f"== {name}: {suite.passed} passed, {len(suite.failed)} failed, {len(suite.skipped)} skipped "
-              f"({time.monotonic() - began:.0f} s)", flush=True)
+    suites = [Suite(name, pattern) for name in names]
+    beside = [s for s in suites if s.name in LABS] if len(suites) > 1 else []
+    for suite in suites:
+        if suite not in beside:
+            go(suite)
+    if beside:
+        go_beside(beside)
     for title in ("skipped", "failed"):
         for suite in suites:
             for case, note in getattr(suite, title):
@@ -329,9 +360,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        if child is not None:
-            child.wait()
-        sys.exit(130)
+    sys.exit(main())

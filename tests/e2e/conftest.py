@@ -65,7 +65,7 @@ class Labs:
         else:
             self.running = None
             self.close()
-            lab = Lab("e2e", **dict(wanted))
+            lab = Lab(**dict(wanted))
             try:
                 lab.up()
             except LabError:

@@ -82,10 +82,10 @@ def documents(manifest):
 
 
 class Lab:
-    """One instance of tests/lab/lab."""
+    """One instance of tests/lab/lab; without a name, that of LAB_NAME."""
 
-    def __init__(self, name="e2e", nodes=1, vfs=7, memory=None, **gates):
-        self.name = name
+    def __init__(self, name=None, nodes=1, vfs=7, memory=None, **gates):
+        self.name = name or os.environ.get("LAB_NAME", "e2e")
         self.options = ["--nodes", str(nodes), "--vfs", str(vfs)]
         if memory is not None:
             self.options += ["--memory", str(memory)]
