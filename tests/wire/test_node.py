@@ -207,6 +207,28 @@ def test_start_anew_leaves_what_a_pool_for_labelled_nodes_has(machine):
     assert machine.api.count("^(POST|PUT|DELETE) .*resourceslices") == written
 
 
+def test_other_labels_wait_for_a_look_that_works(machine):
+    """Whether a VF is as promised was seen for the pool that the old labels gave it to, and says nothing of the new one."""
+    machine.config.write_text(pools(
+        pool("made", "enp2s0", nodeSelector={"matchLabels": {"nic": "fast"}}),
+        pool("ready", "enp2s0", "Skip", settings={"vlan": {"id": 100}}, nodeSelector={"matchLabels": {"nic": "slow"}})))
+    machine.write_record("u", SKIP_VF, pf="0000:02:00.0")  # in use, and so verified
+    machine.api.start()
+    driver = machine.start()
+    driver.wait_line("published slices=2 devices=4")
+    before = machine.slices()
+    devices = machine.sysroot / "sys/bus/pci/devices"
+    devices.rename(devices.with_name("away"))
+    machine.api.put("nodes", {**node(), "metadata": {"name": NODE, "labels": {"nic": "slow"}}})
+    driver.wait_line("hardware not read: tried again soon: listing PCI devices")
+    time.sleep(1)  # a burst's time, and more
+    assert machine.slices() == before
+    devices.with_name("away").rename(devices)
+    driver.wait_line("published", 2)
+    assert SKIP in machine.slices() and PREPARE not in machine.slices()
+    assert [attribute(machine.slices(), f"0000-02-10-{n}", "mode") for n in (0, 2, 4, 6)] == ["Skip"] * 4
+
+
 def test_not_offered_before_the_kubelet_knows_us(machine):
     """A pod that comes before would fail Prepare, and the kubelet tries that again after a minute only."""
     machine.api.start()
