@@ -182,6 +182,13 @@ void events_vfs_drifted(struct node *n, const char *pool, const struct vf_fact *
     tell_node(n, "VFDrifted", "Verify", note);
 }
 
+void events_not_provisioned(struct node *n, const char *what, const char *why)
+{
+    _cleanup_free_ char *note = xasprintf("%s: %s", what, why);
+
+    tell_node(n, "NotProvisioned", "Provision", note);
+}
+
 void events_claim_harmed(struct node *n, const struct vf_fact *f)
 {
     _cleanup_free_ char *note = drift_text(f);

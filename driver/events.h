@@ -39,6 +39,9 @@ void events_call_failed(struct node *n, bool prepare, const struct object_name *
 /* A claim was acquired. Of what it had alternatives for it is told if a later one was allocated. */
 void events_acquired(struct node *n, struct claim *c);
 
+/* A PF, a VF or a pool that the driver is to provision, and can't: told of the node. */
+void events_not_provisioned(struct node *n, const char *what, const char *why);
+
 /*
  * So many VFs of a pool were found not to be as they should, `f` the first of them, with what is
  * expected and what is found. Told of the node, once for all.

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "driver/attempts.h"
+#include "driver/events.h"
 #include "driver/holders.h"
 #include "driver/observe.h"
 #include "driver/provision_text.h"
@@ -31,9 +32,11 @@ struct provisioning {
     VEC(struct vf_work *) vfs;
     VEC(char *) todo; /* VFs that the last look found not to be right */
     size_t next;
-    char *vf_pf; /* the PF of the VF that is worked on, NULL: none is */
-    bool worked; /* since the last look */
-    char *told;  /* what is wrong with pools */
+    char *vf_pf;   /* the PF of the VF that is worked on, NULL: none is */
+    bool worked;   /* since the last look */
+    size_t failed; /* VFs that couldn't be set up, and of which nobody was told yet */
+    char *why;     /* of the first of them */
+    char *told;    /* what is wrong with pools */
 };
 
 static int64_t now_of(const struct provisioning *p)
@@ -160,6 +163,7 @@ static void pf_run(struct job *j)
 
 static void tell_pf(struct pf_job *k, struct pf_work *w, const char *title)
 {
+    struct node *n = k->p->node;
     const struct provision_report *r = &k->report;
     _cleanup_free_ char *made = xasprintf("%u", r->made), *ms = xasprintf("%.1f", r->us / 1e3);
 
@@ -168,11 +172,14 @@ static void tell_pf(struct pf_job *k, struct pf_work *w, const char *title)
     if (r->made)
         log_info("VFs made", "pf", title, "vfs", made, "ms", ms);
     const char *failure = k->err.code ? err_text(&k->err) : r->failures.n ? r->failures.v[0] : NULL;
-    if (failure && attempts_news(&w->attempts, failure))
+    if (failure && attempts_news(&w->attempts, failure)) {
         log_error("PF not provisioned: tried again later", "pf", title, "why", failure);
-    else if (!failure && k->in_the_way && attempts_news(&w->attempts, k->in_the_way))
+        events_not_provisioned(n, title, failure);
+    } else if (!failure && k->in_the_way && attempts_news(&w->attempts, k->in_the_way)) {
         log_warn("the number of VFs stays: something is in the way", "pf", title, "why",
                  k->in_the_way);
+        events_not_provisioned(n, title, k->in_the_way);
+    }
 }
 
 /* What was known of its VFs means nothing for new ones. */
@@ -266,6 +273,27 @@ static void vf_run(struct job *j)
         vf_provision(k->hw, k->pf_address, k->vf_address, k->index, &k->want, &k->changed, &k->err);
 }
 
+static void note_failure(struct provisioning *p, const struct vf_job *k)
+{
+    log_warn_err(&k->err, "VF isn't as its pool says, and can't be set up: tried again later", "vf",
+                 k->vf_address, "pool", k->pool->name);
+    if (p->failed++ == 0)
+        p->why = xasprintf("VF %s can't be set up: %s", k->vf_address, err_text(&k->err));
+}
+
+/* One event for all: there may be hundreds, of one cause. */
+static void tell_failures(struct provisioning *p)
+{
+    if (!p->failed)
+        return;
+    _cleanup_free_ char *what = p->failed == 1
+                                    ? xstrdup("a VF isn't as its pool says")
+                                    : xasprintf("%zu VFs aren't as their pools say", p->failed);
+    events_not_provisioned(p->node, what, p->why);
+    free(TAKE_PTR(p->why));
+    p->failed = 0;
+}
+
 static void next_vf(struct provisioning *p);
 
 static void vf_done(struct job *j)
@@ -283,8 +311,7 @@ static void vf_done(struct job *j)
                  k->vf_address, "pool", k->pool->name, "changed", changed, "ms",
                  clock_ms_since(k->began_us, ms));
     else if (k->result < 0 && attempts_news(&w->attempts, err_text(&k->err)))
-        log_warn_err(&k->err, "VF isn't as its pool says, and can't be set up: tried again later",
-                     "vf", k->vf_address, "pool", k->pool->name);
+        note_failure(p, k);
     if (k->result < 0)
         (void)attempts_may(&w->attempts, now_of(p), &p->soonest);
     free(k->changed.v);
@@ -353,6 +380,7 @@ static void next_vf(struct provisioning *p)
     while (p->next < p->todo.n)
         if (try_vf(p, p->todo.v[p->next++]))
             return;
+    tell_failures(p);
     if (p->worked)
         observe_dirty(p->node->observe);
     p->worked = false;
@@ -370,8 +398,10 @@ static void tell_problems(struct provisioning *p, pool_problem_vec *problems)
     vec_foreach (x, problems)
         strbuf_printf(&all, "%s: %s\n", x->name, x->text);
     if (!streq_null(p->told, all.s))
-        vec_foreach (x, problems)
+        vec_foreach (x, problems) {
             log_error("pool isn't provisioned", "pool", x->name, "why", x->text);
+            events_not_provisioned(p->node, x->name, x->text);
+        }
     free(p->told);
     p->told = all.s;
 }
@@ -501,6 +531,7 @@ void provisioning_free(struct provisioning *p)
     free(p->vfs.v);
     free(p->todo.v);
     free(p->vf_pf);
+    free(p->why);
     free(p->told);
     free(p);
 }
