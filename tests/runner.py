@@ -52,7 +52,6 @@ class Suite:
         self.name = name
         self.pattern = pattern
         self.passed = 0
-        self.beside = False  # another runs at the same time
         self.failed = []  # (case, where to look)
         self.skipped = []  # (case, reason)
 
@@ -172,32 +171,37 @@ def tap(text):
     return cases
 
 
-def pytest_suite(suite, folder, build_name, extra=()):
-    if not list((TOP / folder).glob("**/test_*.py")):
-        return
-    log, report = LOGS / f"{suite.name}-pytest.log", LOGS / f"{suite.name}-pytest.xml"
+def pytest_cases(name, folder, build_name, pattern=None, extra=(), show="  ", **env):
+    """Runs the tests in a folder: [(suite that a test says it is of, case, outcome, where to look)]."""
+    log, report = LOGS / f"{name}-pytest.log", LOGS / f"{name}-pytest.xml"
     report.unlink(missing_ok=True)
-    pick = ["-k", suite.pattern] if suite.pattern else []
+    pick = ["-k", pattern] if pattern else []
     status = run([PYTHON, "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--color=no", f"--junitxml={report}",
-                  *pick, *extra, TOP / folder], log, f"  {suite.name}: " if suite.beside else "  ",
-                 env={"SRIOV_DRA": str(program(build_name)), "SRIOV_DRA_BUILD": str(BUILD), "LAB_NAME": suite.name,
-                      "PYTHONUNBUFFERED": "1"})
+                  *pick, *extra, TOP / folder], log, show,
+                 env={"SRIOV_DRA": str(program(build_name)), "SRIOV_DRA_BUILD": str(BUILD), "LAB_NAME": name,
+                      "PYTHONUNBUFFERED": "1", **env})
     cases = {}
     if report.exists():
         for case in xml.parse(report).iter("testcase"):
-            name = f"{case.get('classname')}.{case.get('name')}"
+            title = f"{case.get('classname')}.{case.get('name')}"
+            of = next((p.get("value") for p in case.iter("property") if p.get("name") == "suite"), None)
             skip = case.find("skipped")
             bad = case.find("failure") is not None or case.find("error") is not None
             # A test whose tear-down fails is listed twice: the worse counts.
             if bad:
-                cases[name] = ("failed", str(log))
-            elif name not in cases:
-                cases[name] = ("passed", "") if skip is None else ("skipped", skip.get("message", ""))
-    for name, (outcome, note) in cases.items():
-        suite.add(name, outcome, note)
+                cases[title] = (of, title, "failed", str(log))
+            elif title not in cases:
+                cases[title] = (of, title, "passed", "") if skip is None else (of, title, "skipped", skip.get("message", ""))
     # 5: nothing matched, which is no failure here
-    if status not in (0, 5) and not any(outcome == "failed" for outcome, _ in cases.values()):
-        suite.add(f"pytest {folder}", "failed", f"status {status}, {log}")
+    if status not in (0, 5) and not any(outcome == "failed" for _, _, outcome, _ in cases.values()):
+        cases[None] = (None, f"pytest {folder}", "failed", f"status {status}, {log}")
+    return list(cases.values())
+
+
+def pytest_suite(suite, folder, build_name, extra=()):
+    if list((TOP / folder).glob("**/test_*.py")):
+        for _, case, outcome, note in pytest_cases(suite.name, folder, build_name, suite.pattern, extra):
+            suite.add(case, outcome, note)
 
 
 def unit(suite):
@@ -290,8 +294,8 @@ def lint(suite):
 
 SUITES = {"unit": unit, "wire": wire, "lint": lint, "contract": contract, "e2e": e2e, "long": long, "broken": broken, "bench": bench}
 DEFAULT = ["unit", "wire", "lint", "contract", "e2e"]
-# One lab keeps about three quarters of a processor busy: two run side by side.
-LABS = ["contract", "e2e"]
+# Suites of one folder, that share two labs: one keeps about three quarters of a processor busy.
+LABS, LANES = ["contract", "e2e"], 2
 
 
 def stop(number, _frame):
@@ -321,14 +325,26 @@ def go(suite):
 
 
 def go_beside(suites):
+    """In lanes side by side, each with a lab of its own and its part of the tests; they say of which suite they are."""
+    began, cases = time.monotonic(), []
+    print(f"== {' and '.join(s.name for s in suites)}, in {LANES} labs", flush=True)
     if not build(suites[0], "release"):
         return
-    threads = [threading.Thread(target=go, args=[suite]) for suite in suites]
-    for suite, thread in zip(suites, threads):
-        suite.beside = True
+
+    def lane(number):
+        cases.extend(pytest_cases(f"e2e-{number}", "tests/e2e", "release", None, ["-m", "not long"], f"  {number}: ",
+                                  LAB_LANE=f"{number}/{LANES}"))
+
+    threads = [threading.Thread(target=lane, args=[n + 1]) for n in range(LANES)]
+    for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    for of, case, outcome, note in cases:
+        next((s for s in suites if s.name == of), suites[-1]).add(case, outcome, note)
+    for suite in suites:
+        print(f"== {suite.name}: {suite.passed} passed, {len(suite.failed)} failed, {len(suite.skipped)} skipped")
+    print(f"== {' and '.join(s.name for s in suites)} ({time.monotonic() - began:.0f} s)", flush=True)
 
 
 def main():
@@ -341,7 +357,7 @@ def main():
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
     suites = [Suite(name, pattern) for name in names]
-    beside = [s for s in suites if s.name in LABS] if len(suites) > 1 else []
+    beside = [s for s in suites if s.name in LABS] if names == DEFAULT else []
     for suite in suites:
         if suite not in beside:
             go(suite)
