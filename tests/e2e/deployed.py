@@ -18,7 +18,7 @@ def manifests(*paths):
     files = []
     for path in paths:
         path = DEPLOY / path
-        files += sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        files += sorted(p for p in path.glob("*.yaml") if p.name != "kustomization.yaml") if path.is_dir() else [path]
     return [d for f in files for d in yaml.safe_load_all(f.read_text(encoding="utf-8")) if d]
 
 

@@ -8,9 +8,12 @@ is that file (several such lines: several files). All other blocks are refused: 
 In output, a line `...` is any number of lines and `...` in a line is anything; the amount of white space doesn't count.
 A command that only looks is run again until its output is as written. Each must succeed.
 """
+import os
 import re
+import subprocess
+import time
 
-from lab import LabError, wait_for
+from lab import BUILD, CHECKOUT, LabError, wait_for
 
 LOOKS = re.compile(r"(sh vfs|kubectl get|sriov-dra claims|sriov-dra provision .*--dry-run)\b")
 
@@ -94,3 +97,53 @@ def carry_out(command, run, timeout=90):
     elif not once():
         raise LabError(f"not so: {why()}")
     return last[1]
+
+
+class Operator:
+    """Carries pages out, in a folder of its own: with `deploy` of the checkout, and kubectl and sriov-dra set to the lab."""
+
+    def __init__(self, lab, home):
+        self.lab, self.home = lab, home
+        (home / "deploy").symlink_to(CHECKOUT / "deploy")
+        bin_dir = home / "bin"
+        bin_dir.mkdir()
+        (bin_dir / "kubectl").write_text(f'#!/bin/sh\nexec {lab.env["KUBE"]} kubectl "$@"\n')
+        (bin_dir / "kubectl").chmod(0o755)
+        (bin_dir / "sriov-dra").symlink_to(os.environ.get("SRIOV_DRA", BUILD / "sriov-dra"))
+        self.env = {**os.environ, "PATH": f"{bin_dir}:{os.environ['PATH']}", "KUBECONFIG": str(lab.dir / "admin.kubeconfig")}
+
+    def run(self, command):
+        """(status, output)"""
+        if command.node:
+            done = self.lab.nodes[command.node].result(f"exec 2>&1\ncd /root\n{command.text}", timeout=90)
+        else:
+            done = subprocess.run(["bash", "-c", f"exec 2>&1\n{command.text}"], cwd=self.home, env=self.env, text=True, timeout=300,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+        return done.returncode, done.stdout
+
+    def step(self, step):
+        if not isinstance(step, File):
+            began = time.monotonic()
+            output = carry_out(step, self.run)
+            print(f"[{time.monotonic() - began:.1f} s] {step}\n{output}", end="")
+        elif step.node:
+            node = self.lab.nodes[step.node]
+            (node.share / "page-file").write_text(step.text)
+            node.run(f"install -D -m644 /host/page-file {step.path}")
+        else:
+            (self.home / step.path).parent.mkdir(exist_ok=True)
+            (self.home / step.path).write_text(step.text)
+
+    def whole(self, path, here, at):
+        """A page from start to end. `here`: what stands for its names. `at`: what is done as a section begins, by its
+        heading."""
+        at = dict(at)
+        text = path.read_text(encoding="utf-8")
+        for name, ours in here.items():
+            assert name in text, f"{path} has no {name!r} any more"
+            text = text.replace(name, ours)
+        for heading, steps in parse(text):
+            at.pop(heading, lambda: None)()
+            for step in steps:
+                self.step(step)
+        assert not at, "headings that the page no longer has"

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/migration.md from start to end on two nodes, while pods send each other numbered packets."""
 import json
-import os
 import re
-import subprocess
 import time
 
 import page
 import pytest
 
-from lab import BUILD, CHECKOUT, HOOK, command, wait_for
+from lab import CHECKOUT, HOOK, command, wait_for
 from objects import PREPARE_PF, Vf, allocated, claim, rpcs, skips, vf_of_claim, wait_seen, wait_state
 
 PAGE = CHECKOUT / "docs" / "migration.md"
@@ -146,44 +144,18 @@ class Packets:
             self.lab.delete("resourceclaim", name)
 
 
-class Operator:
-    """Carries the page out."""
+class Operator(page.Operator):
+    """Notes in the streams of packets what was done when."""
 
-    def __init__(self, lab, tmp_path):
-        self.lab, self.home = lab, tmp_path
+    def __init__(self, lab, home):
+        super().__init__(lab, home)
         self.streams = []
-        (tmp_path / "deploy").symlink_to(CHECKOUT / "deploy")
-        bin_dir = tmp_path / "bin"
-        bin_dir.mkdir()
-        (bin_dir / "kubectl").write_text(f'#!/bin/sh\nexec {lab.env["KUBE"]} kubectl "$@"\n')
-        (bin_dir / "kubectl").chmod(0o755)
-        (bin_dir / "sriov-dra").symlink_to(os.environ.get("SRIOV_DRA", BUILD / "sriov-dra"))
-        self.env = {**os.environ, "PATH": f"{bin_dir}:{os.environ['PATH']}", "KUBECONFIG": str(lab.dir / "admin.kubeconfig")}
-        self.seconds = []
-
-    def run(self, step):
-        if step.node:
-            done = self.lab.nodes[step.node].result(f"exec 2>&1\ncd /root\n{step.text}", timeout=90)
-        else:
-            done = subprocess.run(["bash", "-c", f"exec 2>&1\n{step.text}"], cwd=self.home, env=self.env, text=True, timeout=300,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
-        return done.returncode, done.stdout
 
     def step(self, step):
-        began = time.monotonic()
-        if isinstance(step, page.File):
-            if step.node:
-                node = self.lab.nodes[step.node]
-                (node.share / "page-file").write_text(step.text)
-                node.run(f"install -D -m644 /host/page-file {step.path}")
-            else:
-                (self.home / step.path).write_text(step.text)
-            return
-        for stream in self.streams:
-            stream.mark(str(step))
-        output = page.carry_out(step, self.run)
-        self.seconds.append((time.monotonic() - began, str(step)))
-        print(f"[{self.seconds[-1][0]:.1f} s] {step}\n{output}", end="")
+        if not isinstance(step, page.File):
+            for stream in self.streams:
+                stream.mark(str(step))
+        super().step(step)
 
 
 @pytest.fixture(name="nodes")
@@ -299,15 +271,9 @@ def test_a_pool_moves_to_skip_and_back_and_no_packet_is_lost(lab, nodes, tmp_pat
     at = {"1. Inventory": inventory, "The first node": first_node, "The workload": workload, "3. Move the rest, and remove the old": the_rest,
           "Removing the driver from a node": removing, "When nothing needs it": nothing_needs_it, "The way back": way_back,
           "The old claims, the other way round": the_other_way_round}
-    text = PAGE.read_text()
-    for name, here in HERE.items():
-        assert name in text
-        text = text.replace(name, here)
-    for heading, steps in page.parse(text):
-        at.pop(heading, lambda: None)()
-        for step in steps:
-            operator.step(step)
-    assert not at, "headings that the page no longer has"
+    began = time.monotonic()
+    operator.whole(PAGE, HERE, at)
+    took = time.monotonic() - began
 
     one.untouched()
     wait_for(lambda: {mode for _, mode in of_workload(lab)} == {"Prepare"}, 30, "the workload's claims are all back")
@@ -317,4 +283,4 @@ def test_a_pool_moves_to_skip_and_back_and_no_packet_is_lost(lab, nodes, tmp_pat
     assert rpcs(nodes["node1"])[1] - before["calls"][1] == 2, "and those of the packets by one, as they began"
     for vf, state in zip(one.vfs, one.states):
         wait_state(vf, {**vf.wait_home(), "vlan": 0, "admin_mac": state["admin_mac"]})
-    print(f"{count} packets; the page took {sum(s for s, _ in operator.seconds):.0f} s")
+    print(f"{count} packets; the page took {took:.0f} s")
