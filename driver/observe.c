@@ -368,13 +368,6 @@ const vf_fact_vec *observe_facts(const struct observe *o)
     return &o->facts;
 }
 
-bool observe_drifted(const struct observe *o, const char *vf_address)
-{
-    const struct vf_fact *f = fact_of(&o->facts, vf_address);
-
-    return f && !f->verified;
-}
-
 void observe_dirty(struct observe *o)
 {
     if (!timer_is_set(o->settle))

@@ -19,8 +19,6 @@ bool observe_idle(const struct observe *o);
 
 /* What the last look saw; until the next. */
 const vf_fact_vec *observe_facts(const struct observe *o);
-/* Whether the last look found this VF, and not as it should be: it is in no slice with a list. */
-bool observe_drifted(const struct observe *o, const char *vf_address);
 
 /* Something may have changed: look again after a short settle time. */
 void observe_dirty(struct observe *o);

@@ -4,7 +4,6 @@
 #include "driver/events.h"
 #include "driver/metrics.h"
 #include "driver/node.h"
-#include "driver/observe.h"
 #include "driver/provisioning.h"
 
 #include <errno.h>
@@ -282,8 +281,7 @@ static void note_lists(struct node *n, const struct allocation *a, const grant_v
     bool lacks = false;
 
     for (size_t i = 0; i < grants->n; i++) /* in the order of the allocation */
-        lacks |= contract_lacks_copy(&a->devices.v[i], grants->v[i].mode) &&
-                 !observe_drifted(n->observe, grants->v[i].vf_address);
+        lacks |= contract_lacks_copy(&a->devices.v[i], grants->v[i].mode);
     if (!lacks || !n->skip_declared || n->dropped & SLICE_FIELD_LIST)
         return;
     metrics_count(METRIC_LIST_NOT_COPIED);
