@@ -294,8 +294,11 @@ def lint(suite):
 
 SUITES = {"unit": unit, "wire": wire, "lint": lint, "contract": contract, "e2e": e2e, "long": long, "broken": broken, "bench": bench}
 DEFAULT = ["unit", "wire", "lint", "contract", "e2e"]
-# Suites of one folder, that share two labs: one keeps about three quarters of a processor busy.
-LABS, LANES = ["contract", "e2e"], 2
+# Suites of one folder, that share two labs where there is memory for them: a lab alone
+# leaves a third of two processors idle.
+LABS = ["contract", "e2e"]
+FREE_KIB = int(re.search(r"^MemAvailable: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.M)[1])
+LANES = 2 if FREE_KIB >= 8 << 20 else 1
 
 
 def stop(number, _frame):
@@ -327,12 +330,12 @@ def go(suite):
 def go_beside(suites):
     """In lanes side by side, each with a lab of its own and its part of the tests; they say of which suite they are."""
     began, cases = time.monotonic(), []
-    print(f"== {' and '.join(s.name for s in suites)}, in {LANES} labs", flush=True)
+    print(f"== {' and '.join(s.name for s in suites)}, labs at once: {LANES}", flush=True)
     if not build(suites[0], "release"):
         return
 
     def lane(number):
-        cases.extend(pytest_cases(f"e2e-{number}", "tests/e2e", "release", None, ["-m", "not long"], f"  {number}: ",
+        cases.extend(pytest_cases(f"e2e-{number}", "tests/e2e", "release", None, ["-m", "not long"], f"  {number}: " if LANES > 1 else "  ",
                                   LAB_LANE=f"{number}/{LANES}"))
 
     threads = [threading.Thread(target=lane, args=[n + 1]) for n in range(LANES)]
