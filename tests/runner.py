@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import xml.etree.ElementTree as xml
 
@@ -70,7 +69,7 @@ class Suite:
             return
         began = time.monotonic()
         log = LOGS / f"{self.name}-{case}.log"
-        status = run(args, log, show=None, **kwargs)
+        status = run(args, log, show=False, **kwargs)
         seconds = time.monotonic() - began
         print(f"  {'ok  ' if status == 0 else 'FAIL'} {case} ({seconds:.1f} s)", flush=True)
         if status != 0:
@@ -78,25 +77,24 @@ class Suite:
         self.add(case, "passed" if status == 0 else "failed", str(log))
 
 
-children = set()
+child = None
 
 
-def run(args, log, show="  ", env=None, cwd=TOP):
-    """Runs a command, its output into the log and, unless `show` is None, to
-    the terminal, each line after that text. Returns its status."""
+def run(args, log, show=True, env=None, cwd=TOP):
+    """Runs a command, its output into the log and, if asked, to the terminal.
+    Returns its status."""
+    global child
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "wb") as file:
         child = subprocess.Popen([str(a) for a in args], cwd=cwd, env={**os.environ, **(env or {})},
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                 start_new_session=True)  # what a terminal's ^C means is stop()'s to say
-        children.add(child)
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         for line in child.stdout:
             file.write(line)
-            if show is not None:
-                sys.stdout.buffer.write(show.encode() + line)
+            if show:
+                sys.stdout.buffer.write(b"  " + line)
                 sys.stdout.flush()
         status = child.wait()
-        children.discard(child)
+        child = None
         return status
 
 
@@ -117,11 +115,11 @@ def build(suite, name, *targets):
         if directory == BUILD and (directory / "build.ninja").exists():
             again = ["--reconfigure"]  # other builds are below this one
         directory.mkdir(parents=True, exist_ok=True)
-        status = run(["meson", "setup", *again, directory, TOP, *options], log, show=None, env={"CC": compiler})
+        status = run(["meson", "setup", *again, directory, TOP, *options], log, show=False, env={"CC": compiler})
         if status == 0:
             stamp.write_text(wanted)
     if status == 0:
-        status = run(["ninja", "-C", directory, *targets], log, show=None)
+        status = run(["ninja", "-C", directory, *targets], log, show=False)
     if status != 0:
         print(f"  FAIL build {name}: {log}")
         tail(log)
@@ -171,37 +169,31 @@ def tap(text):
     return cases
 
 
-def pytest_cases(name, folder, build_name, pattern=None, extra=(), show="  ", **env):
-    """Runs the tests in a folder: [(suite that a test says it is of, case, outcome, where to look)]."""
-    log, report = LOGS / f"{name}-pytest.log", LOGS / f"{name}-pytest.xml"
+def pytest_suite(suite, folder, build_name, extra=()):
+    if not list((TOP / folder).glob("**/test_*.py")):
+        return
+    log, report = LOGS / f"{suite.name}-pytest.log", LOGS / f"{suite.name}-pytest.xml"
     report.unlink(missing_ok=True)
-    pick = ["-k", pattern] if pattern else []
+    pick = ["-k", suite.pattern] if suite.pattern else []
     status = run([PYTHON, "-B", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--color=no", f"--junitxml={report}",
-                  *pick, *extra, TOP / folder], log, show,
-                 env={"SRIOV_DRA": str(program(build_name)), "SRIOV_DRA_BUILD": str(BUILD), "LAB_NAME": name,
-                      "PYTHONUNBUFFERED": "1", **env})
+                  *pick, *extra, TOP / folder], log,
+                 env={"SRIOV_DRA": str(program(build_name)), "SRIOV_DRA_BUILD": str(BUILD), "PYTHONUNBUFFERED": "1"})
     cases = {}
     if report.exists():
         for case in xml.parse(report).iter("testcase"):
-            title = f"{case.get('classname')}.{case.get('name')}"
-            of = next((p.get("value") for p in case.iter("property") if p.get("name") == "suite"), None)
+            name = f"{case.get('classname')}.{case.get('name')}"
             skip = case.find("skipped")
             bad = case.find("failure") is not None or case.find("error") is not None
             # A test whose tear-down fails is listed twice: the worse counts.
             if bad:
-                cases[title] = (of, title, "failed", str(log))
-            elif title not in cases:
-                cases[title] = (of, title, "passed", "") if skip is None else (of, title, "skipped", skip.get("message", ""))
+                cases[name] = ("failed", str(log))
+            elif name not in cases:
+                cases[name] = ("passed", "") if skip is None else ("skipped", skip.get("message", ""))
+    for name, (outcome, note) in cases.items():
+        suite.add(name, outcome, note)
     # 5: nothing matched, which is no failure here
-    if status not in (0, 5) and not any(outcome == "failed" for _, _, outcome, _ in cases.values()):
-        cases[None] = (None, f"pytest {folder}", "failed", f"status {status}, {log}")
-    return list(cases.values())
-
-
-def pytest_suite(suite, folder, build_name, extra=()):
-    if list((TOP / folder).glob("**/test_*.py")):
-        for _, case, outcome, note in pytest_cases(suite.name, folder, build_name, suite.pattern, extra):
-            suite.add(case, outcome, note)
+    if status not in (0, 5) and not any(outcome == "failed" for outcome, _ in cases.values()):
+        suite.add(f"pytest {folder}", "failed", f"status {status}, {log}")
 
 
 def unit(suite):
@@ -294,60 +286,17 @@ def lint(suite):
 
 SUITES = {"unit": unit, "wire": wire, "lint": lint, "contract": contract, "e2e": e2e, "long": long, "broken": broken, "bench": bench}
 DEFAULT = ["unit", "wire", "lint", "contract", "e2e"]
-# Suites of one folder, that share two labs where there is memory for them: a lab alone
-# leaves a third of two processors idle.
-LABS = ["contract", "e2e"]
-FREE_KIB = int(re.search(r"^MemAvailable: +(\d+) kB", pathlib.Path("/proc/meminfo").read_text(), re.M)[1])
-LANES = 2 if FREE_KIB >= 8 << 20 else 1
 
 
 def stop(number, _frame):
-    signal.signal(number, signal.SIG_IGN)
     print("interrupted", flush=True)
-    now = list(children)
-    for child in now:
+    if child is not None:
         child.send_signal(signal.SIGTERM)  # pytest takes its lab down
-    end = time.monotonic() + 120
-    for child in now:
         try:
-            child.wait(max(0, end - time.monotonic()))
+            child.wait(120)
         except subprocess.TimeoutExpired:
             child.kill()
     sys.exit(128 + number)
-
-
-def go(suite):
-    began = time.monotonic()
-    print(f"== {suite.name}", flush=True)
-    try:
-        SUITES[suite.name](suite)
-    except Exception as e:  # pylint: disable=broad-except; of a thread it would be lost
-        suite.add("runner", "failed", repr(e))
-    print(f"== {suite.name}: {suite.passed} passed, {len(suite.failed)} failed, {len(suite.skipped)} skipped "
-          f"({time.monotonic() - began:.0f} s)", flush=True)
-
-
-def go_beside(suites):
-    """In lanes side by side, each with a lab of its own and its part of the tests; they say of which suite they are."""
-    began, cases = time.monotonic(), []
-    print(f"== {' and '.join(s.name for s in suites)}, labs at once: {LANES}", flush=True)
-    if not build(suites[0], "release"):
-        return
-
-    def lane(number):
-        cases.extend(pytest_cases(f"e2e-{number}", "tests/e2e", "release", None, ["-m", "not long"], f"  {number}: " if LANES > 1 else "  ",
-                                  LAB_LANE=f"{number}/{LANES}"))
-
-    threads = [threading.Thread(target=lane, args=[n + 1]) for n in range(LANES)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for of, case, outcome, note in cases:
-        next((s for s in suites if s.name == of), suites[-1]).add(case, outcome, note)
-    for suite in suites:
-        print(f"== {suite.name}: {suite.passed} passed, {len(suite.failed)} failed, {len(suite.skipped)} skipped")
-    print(f"== {' and '.join(s.name for s in suites)} ({time.monotonic() - began:.0f} s)", flush=True)
 
 
 def main():
@@ -355,17 +304,18 @@ def main():
     if names[0] not in SUITES or len(sys.argv) > 3:
         print(f"usage: tests/run [{'|'.join(SUITES)} [PATTERN]]", file=sys.stderr)
         return 2
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
-    suites = [Suite(name, pattern) for name in names]
-    beside = [s for s in suites if s.name in LABS] if names == DEFAULT else []
-    for suite in suites:
-        if suite not in beside:
-            go(suite)
-    if beside:
-        go_beside(beside)
+    suites = []
+    for name in names:
+        print(f"== {name}", flush=True)
+        suite, began = Suite(name, pattern), time.monotonic()
+        suites.append(suite)
+        SUITES[name](suite)
+        print(f"== {name}: {suite.passed} passed, {len(suite.failed)} failed, {len(suite.skipped)} skipped "
+              f"({time.monotonic() - began:.0f} s)", flush=True)
     for title in ("skipped", "failed"):
         for suite in suites:
             for case, note in getattr(suite, title):
@@ -379,4 +329,9 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        if child is not None:
+            child.wait()
+        sys.exit(130)

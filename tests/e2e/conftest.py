@@ -4,11 +4,8 @@
 a driver in node1 that isn't started yet, `started` one that is.
 
 A lab starts with the first test that wants it. Tests are sorted so that those
-of one setting come together, and one lab is up at a time. LAB_LANE=1/2 runs the
-first half of them, and 2/2 the other.
+of one setting come together, and one lab is up at a time.
 """
-import itertools
-import os
 import re
 import shutil
 import signal
@@ -43,21 +40,11 @@ def settings(item):
     return tuple(sorted(mark.kwargs.items())) if mark else ()
 
 
-def lane(items, number, count):
-    """The part of one of several runs that share the tests, by what they take: without a node nearly nothing."""
-    weights = [0.1 if dict(settings(item)).get("nodes") == 0 else 1 for item in items]
-    ends = list(itertools.accumulate(weights, initial=0))
-    return [item for item, begin in zip(items, ends) if int(begin * count / ends[-1]) == number - 1]
-
-
-@pytest.hookimpl(trylast=True)  # of what -m and -k leave
 def pytest_collection_modifyitems(items):
     order = {}
     for item in items:
         order.setdefault(settings(item), len(order))
-        item.user_properties.append(("suite", "contract" if item.get_closest_marker("contract") else "e2e"))
     items.sort(key=lambda item: order[settings(item)])  # stable
-    items[:] = lane(items, *map(int, os.environ.get("LAB_LANE", "1/1").split("/")))
 
 
 class Labs:
