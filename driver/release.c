@@ -73,7 +73,7 @@ static void doubt_ends(const json_t *claim, struct err *e, void *data)
             c->pods_seen = true;
         if (c->pods_seen)
             node_review_claims(n);
-        else if (e->code != -ESHUTDOWN)
+        else if (!e || e->code != -ESHUTDOWN)
             timer_set(n->review, REVIEW_MS);
     }
     free(d->uid);
